@@ -64,9 +64,7 @@ def test_commands_answer(trained, capsys):
     assert changed["probability_change"] != 0
     exchanged = json.loads(said(capsys, "intervene", "interchange", run, "--pairs", "60", "--json"))
     assert {"whole", "elsewhere"} <= exchanged["alignments"]["values"].keys() and "sum" in exchanged["alignments"]
-    assert exchanged["not_defined"].keys() == {"named", "random"} and "values" in said(
-        capsys, "intervene", "interchange", run, "--checkpoints", "2", "--pairs", "60"
-    )
+    assert exchanged["not_defined"] == {}
     phases = json.loads(said(capsys, "measure", "phases", run, "--json"))
     curves = {onset["curve"] for onset in phases["models"][0]["onsets"]}
     assert {"attn_l1_equal_to_operands (1-var)", "probe_l1_var_from_num", "1-var train"} <= curves
