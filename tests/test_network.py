@@ -96,7 +96,7 @@ def test_every_claim_can_be_asked_of_bare_weights():
     known(alone, binds, True)  # as if it bound: claims about binding are asked of no other network
     many = [judge(c, [alone], "") for c in asked]
     assert {r.by_seed[0].run for r in (*few, *many) if r.by_seed} == {"weights"}
-    assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 60
+    assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 40
 
 
 def test_a_whole_stack_is_not_one_model():
