@@ -10,10 +10,11 @@ from assignadd.cli import options
 from assignadd.cli.options import OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, note
 from assignadd.config import ConfigError
-from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
 
     from assignadd.interventions.specification import Intervention
     from assignadd.model.stack import Stack
@@ -37,69 +38,65 @@ EXCHANGED = {
 class Intervene(OneModel, Printing):
     """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts.
 
-    --json prints {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}.
+    --json prints {"interventions", "before", "after", "label", "accuracy", ...}.
     """
 
     specification: str = positional()
     """A JSON list of interventions, or a file that holds one, such as
-    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}];
-    or {"protocol": 1, "checkpoint": SHA256, "interventions": [...]}, for this checkpoint alone."""
+    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]."""
     prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     explain: bool = False
     """First say in words what the specification does."""
 
     def main(self) -> Output:
-        from assignadd.interventions.specification import PROTOCOL, explain, read_specification
+        from assignadd.interventions.specification import read_specification
+        from assignadd.interventions.words import explain
 
-        specification = read_specification(self.specification)
+        interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         index = run.index_of(self.seed)
         step, model = options.model_at(run, index, self.step)
-        checkpoint = run.checkpoint_sha256(step)
-        if specification.checkpoint not in (None, checkpoint):
-            raise RunError(
-                f"the specification is for the checkpoint with sha256 {specification.checkpoint}; {run.name} at step "
-                f"{step} has {checkpoint}: give the other RUN or --step, or remove `checkpoint` from the specification"
-            )
-        words = [explain(intervention) for intervention in specification.interventions] or ["Changes nothing."]
-        reply = _reply(run, step, index, model, self.prompt, specification.interventions)
-        reply = {"protocol": PROTOCOL, "checkpoint": checkpoint} | reply
-        explained = words if self.explain else []
-        return Output([*explained, *_before_and_after(reply)], reply | ({"explanation": words} if explained else {}))
+        reply = _reply(run, step, index, model, self.prompt, interventions)
+        words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
+        if not self.explain:
+            return Output(_before_and_after(reply), reply)
+        return Output([*words, *_before_and_after(reply)], reply | {"explanation": words})
 
 
 def _reply(
     run: Run, step: int, index: int, model: Stack, prompt: str, interventions: Sequence[Intervention]
 ) -> dict[str, Any]:
+    """The answers to a prompt, and the accuracy on the reference sequences, before and after the interventions."""
     import torch
 
-    from assignadd.interventions.apply import donors_of, effect, reference_sequences
+    from assignadd.interventions.apply import apply, donors_of, reference_sequences
     from assignadd.interventions.specification import to_json
-    from assignadd.task.positions import Positions
+    from assignadd.task.positions import Positions, answers
     from assignadd.task.text import parse, render
 
     task = run.config.task
-    tokens = parse(prompt, task)
-    reference, donor = reference_sequences(run.configs[index], run.seen[index]), donors_of(run, step)
-    _check_matches(interventions, *(Positions(task, t) for t in (torch.tensor([tokens]), reference)))
+    tokens = torch.tensor([parse(prompt, task)])
+    reference = reference_sequences(run.configs[index], run.seen[index])
+    _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
+    donor = donors_of(run, step)
     # The stack has one model here; a swap counts in the run's own places.
     donors = lambda swap, _: donor(swap, index)  # noqa: E731
-    on_prompt = effect(model, torch.tensor([tokens])[None], interventions, reference, donors)
-    on_set = effect(model, reference[None], interventions, reference, donors)
-    label = int(on_prompt.labels)
-    before = _answer(on_prompt.before[0, 0].softmax(-1), label)
-    after = _answer(on_prompt.after[0, 0].softmax(-1), label)
-    old = on_set.accuracies[0].item()
-    new = on_set.accuracies[1].item()
+    label = int(answers(task, tokens))
+    parts: dict[str, dict[str, Any]] = {}
+    accuracies: dict[str, float] = {}
+    for when, changes in {"before": (), "after": interventions}.items():
+        on_prompt = apply(model, tokens[None], changes, reference, donors)[0, 0]
+        on_reference = apply(model, reference[None], changes, reference, donors)[0]
+        parts[when] = _answer(on_prompt.softmax(-1), label)
+        accuracies[when] = (on_reference.argmax(-1) == answers(task, reference)).float().mean().item()
     return {
-        "text": render(tokens, task),
+        "text": render(tokens[0].tolist(), task),
         "interventions": json.loads(to_json(interventions)),
         "label": label,
-        "before": before,
-        "after": after,
-        "probability_change": after["label_probability"] - before["label_probability"],
-        "accuracy": {"before": old, "after": new, "change": new - old, "n": len(reference)},
+        **parts,
+        "probability_change": parts["after"]["label_probability"] - parts["before"]["label_probability"],
+        "accuracy": {**accuracies, "change": accuracies["after"] - accuracies["before"], "n": len(reference)},
         "run": run.name,
         "seed": run.members[index].seed,
         "step": step,
@@ -119,12 +116,14 @@ def _check_matches(interventions: Sequence[Intervention], prompt: Positions, ref
         note(f"interventions[{i}] acts on nothing in this prompt, which has no such token or edge")
 
 
-def _answer(probabilities: Any, label: int) -> dict[str, Any]:
+def _answer(probabilities: Tensor, label: int) -> dict[str, Any]:
+    """The most probable answer, its probability, and that of the right answer."""
     best = int(probabilities.argmax())
     return {"answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label])}
 
 
 def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
+    """The prompt with its answer, and a table of what the intervention changes."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
     heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
     rows: list[tuple[Any, ...]] = []

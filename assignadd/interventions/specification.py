@@ -1,9 +1,7 @@
-"""Interventions on a forward pass as frozen records, their strict conversion from and to JSON, and their words.
+"""Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
 
-A specification is a list of interventions, or an object with such a list, the version of this format (`protocol`) and
-the sha256 of the checkpoint that it was made for. Weights are swapped first. The other interventions act in one forward
-pass; several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names
-it.
+A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
+several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
 """
 
 from __future__ import annotations
@@ -22,19 +20,11 @@ from assignadd.runs.config_json import MOST_BYTES, parse
 from assignadd.runs.files import read_input
 from assignadd.task.positions import ROLES, Place
 
-PROTOCOL = 1
-# Hooks of any layer, counted from 0 as in the field, in words that count from 1; those of its neurons and heads.
-IN_LAYER = {
-    "attn.hook_pattern": "the attention pattern of layer {}",
-    "attn.hook_z": "what each head of layer {} collects",
-    "hook_attn_out": "what attention writes in layer {}",
-    "hook_resid_pre": "the residual stream before layer {}",
-    "hook_resid_mid": "the residual stream before the MLP of layer {}",
-    "mlp.hook_pre": "the neurons of layer {} before the activation function",
-    "mlp.hook_post": "the neurons of layer {} after the activation function",
-    "hook_mlp_out": "what the MLP of layer {} writes",
-    "hook_resid_post": "the residual stream after layer {}",
-}
+# Hooks of any layer, counted from 0 as in the field; those of its neurons and of its heads.
+HOOKS_OF_LAYERS = (
+    "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre",
+    "mlp.hook_post", "hook_mlp_out", "hook_resid_post",
+)  # fmt: skip
 OF_NEURONS, OF_HEADS = ("mlp.hook_pre", "mlp.hook_post"), ("attn.hook_pattern", "attn.hook_z")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
@@ -110,16 +100,8 @@ Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
-@dataclass(frozen=True)
-class Specification:
-    """Interventions, and the sha256 of the checkpoint that they were made for, if it is known."""
-
-    interventions: tuple[Intervention, ...]
-    checkpoint: str | None = None
-
-
-def read_specification(text: str | bytes) -> Specification:
-    """The specification in a JSON text, or in the JSON file at this path."""
+def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
+    """The interventions in a JSON text, or in the JSON file at this path."""
     data = text.encode() if isinstance(text, str) else text
     if not data.lstrip().startswith((b"[", b"{")):
         try:
@@ -127,18 +109,7 @@ def read_specification(text: str | bytes) -> Specification:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError("specification", os.fsdecode(data), f"a JSON list or a file of one ({why})") from error
-    values = parse(data, "the specification")
-    if not isinstance(values, dict):
-        return Specification(specification(values))
-    for key, value in values.items():
-        if key not in ("protocol", "checkpoint", "interventions"):
-            raise ConfigError(key, value, "a field among protocol, checkpoint, interventions")
-    if values.get("protocol") != PROTOCOL or isinstance(values["protocol"], bool):
-        raise ConfigError("protocol", values.get("protocol"), f"{PROTOCOL}, the version that this assignadd reads")
-    sha256 = values.get("checkpoint")
-    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256)):
-        raise ConfigError("checkpoint", sha256, "the sha256 of a checkpoint, 64 hexadecimal digits, or null")
-    return Specification(specification(values.get("interventions")), sha256)
+    return specification(parse(data, "the specification"))
 
 
 def specification(values: Any) -> tuple[Intervention, ...]:
@@ -210,7 +181,7 @@ def _whole(least: int) -> Callable[[Any], bool]:
 def _is_hook(x: Any) -> bool:
     block, _, name = x.partition(".")[2].partition(".") if isinstance(x, str) else ("", "", "")
     return x in ("hook_embed", "hook_pos_embed") or (
-        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in IN_LAYER
+        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in HOOKS_OF_LAYERS
     )
 
 
@@ -236,7 +207,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "action": (lambda x: isinstance(x, str) and x in ACTIONS, "one of " + ", ".join(ACTIONS)),
     "hook": (
         _is_hook,
-        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(IN_LAYER),
+        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(HOOKS_OF_LAYERS),
     ),
     "positions": (_all(_is_place), f"a list, each {_PLACE}"),
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
@@ -255,83 +226,3 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_whole(0), "a seed"),
     "run": (lambda x: isinstance(x, str), "a run's folder or name"),
 }
-
-
-# Interventions in words.
-HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
-ROLE_WORDS = {
-    "plus": "the operator",
-    "first": "the first operand slot",
-    "second": "the second operand slot",
-    "equals": "=",
-    "first_value": "the value of the first operand",
-    "second_value": "the value of the second operand",
-    "first_variable": "the assignment of the first operand's variable",
-    "second_variable": "the assignment of the second operand's variable",
-    "assigned": "every assigned number",
-    "variables": "every assigned variable",
-    "distractors": "every assigned number that the sum does not use",
-    "pads": "every PAD",
-}
-COMPONENT_WORDS = {"embed": "token and position embeddings", "unembed": "unembedding"}
-OF_LAYER_WORDS = {
-    "qk": "query and key weights of layer {}",
-    "ov": "value and output weights of layer {}",
-    "mlp": "weights of the MLP of layer {}",
-}
-REPLACED_BY = {
-    "zero": "zero",
-    "mean": "the mean over a reference set of prompts",
-    "resample": "the value on another prompt of a reference set",
-}
-
-
-def explain(x: Intervention) -> str:
-    """A sentence that says what an intervention does."""
-    if isinstance(x, Replace):
-        by = f"what it is on the prompt {x.source!r}" if x.action == "patch" else REPLACED_BY[x.action]
-        return f"Replaces {_replaced(x)} by {by}."
-    if isinstance(x, Cut):
-        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} no longer attends to {_place(x.key)}."
-    if isinstance(x, Pattern):
-        weights = [f"{weight:g} on {_place(int(k) if k.isdecimal() else k)}" for k, weight in x.weights.items()]
-        listed = f"{', '.join(weights)}, and nothing on other tokens" if weights else "nothing on any token"
-        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} gets the attention weights: {listed}."
-    parts = {"run": x.run, "seed": x.seed, "step": None if x.step is None else f"{x.step:,}"}
-    origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"Takes the {_component(x.component)} from {origin}; all else is the network's own."
-
-
-def _component(name: str) -> str:
-    kind = name.rstrip("0123456789")
-    return COMPONENT_WORDS.get(name) or OF_LAYER_WORDS[kind].format(name.removeprefix(kind))
-
-
-def _hook(name: str) -> str:
-    """The words for a hook; layers count from 0 in its name and from 1 in words."""
-    if name in HOOK_WORDS:
-        return HOOK_WORDS[name]
-    _, layer, inside = name.split(".", 2)
-    return IN_LAYER[inside].format(int(layer) + 1)
-
-
-def _replaced(replace: Replace) -> str:
-    text = _hook(replace.hook) + _head(replace.head)
-    if replace.frequencies is not None:
-        many = f"frequenc{'y' if len(replace.frequencies) == 1 else 'ies'} {', '.join(map(str, replace.frequencies))}"
-        at_embeddings = replace.hook == "hook_embed"
-        parts = "the Fourier components of" if at_embeddings else "the neurons that respond most to"
-        text = f"{parts} {many} in {text}"
-    if replace.neurons is not None:
-        text = f"neuron{'s' * (len(replace.neurons) > 1)} {', '.join(map(str, replace.neurons))} among {text}"
-    if replace.positions is not None:
-        text += f", at {', '.join(map(_place, replace.positions))}"
-    return text
-
-
-def _head(head: int | None) -> str:
-    return "" if head is None else f", head {head}"
-
-
-def _place(place: Place) -> str:
-    return ROLE_WORDS[place] if isinstance(place, str) else f"position {place}"

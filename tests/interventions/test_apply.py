@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.apply import apply, effect, reference_sequences, shuffled, swapped
-from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
+from assignadd.interventions.apply import apply, reference_sequences, shuffled, swapped
+from assignadd.interventions.specification import Cut, Pattern, Replace, Swap
 from assignadd.measures.addition import restricted_to
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.positions import ROLES, Positions
+from assignadd.task.positions import ROLES, Positions, answers
 from assignadd.task.text import parse, render
 from tests.architectures import ARCHITECTURES, sequences_of
 from tests.architectures import random_stack as wide_weights
@@ -160,19 +160,18 @@ def test_a_swap_copies_the_other_models_weights():
 def test_cutting_one_operand_makes_the_hand_made_model_add_the_other_twice():
     """Its attention is one half on each operand; without one edge, all of it is on the other operand."""
     batch = tokens(20)
-    found = effect(
-        HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}])
-    )
-    first = Positions(TASK, batch[0]).roles.values[:, 0]
-    assert found.accuracies[0].item() == 1.0 and found.accuracies[1].item() < 0.5
-    assert found.answers[1][0].tolist() == (2 * first % TASK.modulus).tolist()
-    weights = {"first_value": 0.5, "second_value": 0.5}
-    blind = [
-        Replace("zero", "blocks.0.hook_attn_out"),
-        Pattern(2, "equals", weights),
-    ]  # the pattern makes up for no binding
-    assert effect(HANDMADE, batch, blind).accuracies[1].item() == 1.0
-    assert effect(HANDMADE, batch, blind[:1]).accuracies[1].item() < 0.7
+    values = Positions(TASK, batch[0]).roles.values
+    labels = answers(TASK, batch)[0]
+
+    def answered(*changes):
+        return apply(HANDMADE, batch, changes)[0].argmax(-1)
+
+    assert torch.equal(answered(), labels)
+    assert torch.equal(answered(Cut(2, "equals", "second_value")), 2 * values[:, 0] % TASK.modulus)
+    no_binding = Replace("zero", "blocks.0.hook_attn_out")
+    assert (answered(no_binding) == labels).float().mean() < 0.7
+    both = Pattern(2, "equals", {"first_value": 0.5, "second_value": 0.5})  # makes up for no binding
+    assert torch.equal(answered(no_binding, both), labels)
 
 
 def test_other_architectures():
