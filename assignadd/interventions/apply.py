@@ -1,9 +1,8 @@
-"""Answer logits and accuracy of models under a list of interventions (`specification`).
+"""Answer logits of models under a list of interventions (`specification`).
 
 Activations are edited at the hooks of the reference transformer, so every architecture is covered. They have its
-layout: (B, T, d) in the residual stream, (B, heads, queries, keys) in attention, (B, T, heads, d_head) for the outputs
-of heads (`hook_z`). A swap takes the weights of one component from another checkpoint, seed or run. The paper makes no
-interventions.
+layout: (B, T, d) in the residual stream, (B, heads, queries, keys) in attention. With several heads all are edited. A
+swap takes the weights of one component from another checkpoint, seed or run. The paper makes no interventions.
 """
 
 from __future__ import annotations
@@ -162,7 +161,7 @@ class EditedModel:
 
     def _cut(self, cut: Cut, positions: Positions) -> list[Edit]:
         """Two edits: one removes edges from the scores, the other gives a query without any key no attention."""
-        removed = _edges(cut, positions)[:, None] & self._heads(cut.head)[:, None, None]  # (B, heads, queries, keys)
+        removed = _edges(cut, positions)[:, None]  # (B, 1, queries, keys)
         attention = self._attention(cut.layer)
         return [
             (f"{attention}.hook_attn_scores", lambda scores: scores.masked_fill(removed, -math.inf)),
@@ -176,7 +175,7 @@ class EditedModel:
             row += weight * positions.mask(key).float()
         rows = row[:, None, None].expand(-1, 1, row.shape[1], -1).tril()  # (B, 1, queries, keys)
         hook = f"{self._attention(pattern.layer)}.hook_pattern"
-        where = self._in_layout(hook, positions.mask(pattern.query), pattern.head)
+        where = _in_layout(hook, positions.mask(pattern.query))
         return hook, lambda activation: torch.where(where, rows.to(activation), activation)
 
     def _attention(self, layer: int) -> str:
@@ -185,22 +184,6 @@ class EditedModel:
         if layer > n_layers:
             raise ConfigError("layer", layer, f"a layer from 1 to {n_layers}")
         return f"blocks.{layer - 1}.attn"
-
-    def _heads(self, head: int | None) -> Bool[Tensor, " heads"]:
-        """A mask of one head; of all heads if `head` is None."""
-        n_heads = self.model.config.model.n_heads
-        if head is not None and head >= n_heads:
-            raise ConfigError("head", head, f"a head from 0 to {n_heads - 1}")
-        numbers = torch.arange(n_heads, device=self.model.flat.device)
-        return numbers >= 0 if head is None else numbers == head
-
-    def _in_layout(self, hook: str, where: Bool[Tensor, "B T"], head: int | None = None) -> Bool[Tensor, "..."]:
-        """A mask over positions (over queries, for attention) in a shape that broadcasts with the activation."""
-        if hook.endswith("hook_pattern"):
-            return where[:, None, :, None] & self._heads(head)[:, None, None]  # (B, heads, queries, keys)
-        if hook.endswith("hook_z"):
-            return where[:, :, None, None] & self._heads(head)[:, None]  # (B, T, heads, d_head)
-        return where[:, :, None]  # (B, T, d)
 
     def _replacement(self, replace: Replace, positions: Positions, first_row: int) -> Edit:
         """The edit that replaces an activation at the named positions, neurons or frequencies."""
@@ -214,7 +197,7 @@ class EditedModel:
             order = shuffled(len(self.reference))
             rows = (first_row + torch.arange(len(positions.tokens))) % len(order)
             value = self._of_reference(replace)[order[rows]]
-        mask = self._in_layout(replace.hook, where, replace.head)
+        mask = _in_layout(replace.hook, where)
         if _is_of_embeddings(replace):
             components = self._recorded(replace, positions.tokens)
             return replace.hook, lambda activation: torch.where(mask, activation + value - components, activation)
@@ -237,15 +220,14 @@ class EditedModel:
         absent = [role for role in single_roles if int(source.position(role)) < 0]
         if absent and len(absent) == len(places):
             raise ConfigError("source", replace.source, f"a prompt that has {' or '.join(absent)}")
-        position_axis = 2 if replace.hook.endswith("hook_pattern") else 1
         value = recorded
         for role in single_roles:
             has_role = positions.mask(role)
             if role in absent:
                 where = where & ~has_role
             else:
-                at_role = recorded.narrow(position_axis, int(source.position(role)), 1)
-                value = torch.where(self._in_layout(replace.hook, has_role), at_role, value)
+                at_role = recorded.narrow(-2, int(source.position(role)), 1)
+                value = torch.where(_in_layout(replace.hook, has_role), at_role, value)
         return value, where
 
     def _of_reference(self, replace: Replace) -> Tensor:
@@ -301,3 +283,8 @@ class EditedModel:
 def _is_of_embeddings(replace: Replace) -> bool:
     """Whether Fourier components of the embeddings are replaced."""
     return replace.hook == "hook_embed" and replace.frequencies is not None
+
+
+def _in_layout(hook: str, where: Bool[Tensor, "B T"]) -> Bool[Tensor, "..."]:
+    """A mask over positions in a shape that broadcasts with the activation: over queries, for attention."""
+    return where[:, None, :, None] if hook.endswith("hook_pattern") else where[:, :, None]

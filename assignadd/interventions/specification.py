@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from assignadd.runs.config_json import MOST_BYTES, parse
 from assignadd.runs.files import read_input
 from assignadd.task.positions import ROLES, Place
 
-# Hooks of any layer, counted from 0 as in the field; those of its neurons and of its heads.
+# Hooks of any layer, and those of its neurons.
 HOOKS_OF_LAYERS = (
-    "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre",
-    "mlp.hook_post", "hook_mlp_out", "hook_resid_post",
+    "attn.hook_pattern", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_post",
+    "hook_mlp_out", "hook_resid_post",
 )  # fmt: skip
-OF_NEURONS, OF_HEADS = ("mlp.hook_pre", "mlp.hook_post"), ("attn.hook_pattern", "attn.hook_z")
+OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
 
@@ -59,8 +58,6 @@ class Replace:
     """At the MLP the neurons with these best frequencies, at hook_embed these Fourier components of the numbers."""
     source: str | None = None
     """The other prompt of a patch."""
-    head: int | None = None
-    """For attention patterns (hook_pattern) and outputs of heads (hook_z): one head, counted from 0; None for all."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,6 @@ class Cut:
     layer: int
     query: Place
     key: Place
-    head: int | None = None
     action: str = "cut"
 
 
@@ -81,7 +77,6 @@ class Pattern:
     layer: int
     query: Place
     weights: Mapping[str, float]
-    head: int | None = None
     action: str = "pattern"
 
 
@@ -100,15 +95,15 @@ Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
-def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
+def read_specification(text: str) -> tuple[Intervention, ...]:
     """The interventions in a JSON text, or in the JSON file at this path."""
-    data = text.encode() if isinstance(text, str) else text
-    if not data.lstrip().startswith((b"[", b"{")):
-        try:
-            data = read_input(Path(os.fsdecode(data)), MOST_BYTES)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise ConfigError("specification", os.fsdecode(data), f"a JSON list or a file of one ({why})") from error
+    if text.lstrip().startswith(("[", "{")):
+        return specification(parse(text.encode(errors="surrogateescape"), "the specification"))
+    try:
+        data = read_input(Path(text), MOST_BYTES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError("specification", text, f"a JSON list or a file of one ({why})") from error
     return specification(parse(data, "the specification"))
 
 
@@ -169,8 +164,6 @@ def _check_together(name: str, x: Intervention) -> None:
     if x.frequencies is not None and not of_neurons and x.hook != "hook_embed":
         allowed = "hook_embed, " + " and ".join(OF_NEURONS)
         raise ConfigError(f"{name}.frequencies", list(x.frequencies), f"null but at {allowed}")
-    if x.head is not None and not x.hook.endswith(OF_HEADS):
-        raise ConfigError(f"{name}.head", x.head, "null but at " + " and ".join(OF_HEADS))
 
 
 def _whole(least: int) -> Callable[[Any], bool]:
@@ -179,13 +172,13 @@ def _whole(least: int) -> Callable[[Any], bool]:
 
 
 def _is_hook(x: Any) -> bool:
-    block, _, name = x.partition(".")[2].partition(".") if isinstance(x, str) else ("", "", "")
-    return x in ("hook_embed", "hook_pos_embed") or (
-        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in HOOKS_OF_LAYERS
-    )
+    """Accepts the names of hooks."""
+    of_layers = "|".join(map(re.escape, HOOKS_OF_LAYERS))
+    return isinstance(x, str) and bool(re.fullmatch(rf"hook_embed|hook_pos_embed|blocks\.\d+\.({of_layers})", x))
 
 
 def _is_place(x: Any) -> bool:
+    """Accepts roles, and positions counted from 0."""
     return x in ROLES if isinstance(x, str) else _whole(0)(x)
 
 
@@ -195,10 +188,10 @@ def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _are_weights(x: Any) -> bool:
-    numbers = isinstance(x, dict) and all(
-        isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values()
-    )
-    return numbers and all(key in ROLES or key.isdecimal() for key in x)
+    """Accepts objects with a weight from 0 to 1 for each of some roles or positions."""
+    if not isinstance(x, dict) or not all(key in ROLES or key.isdecimal() for key in x):
+        return False
+    return all(isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values())
 
 
 # For each field, which values it accepts and the words for them in error messages.
@@ -213,7 +206,6 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
     "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
-    "head": (_whole(0), "a head, counted from 0"),
     "layer": (_whole(1), "a layer, counted from 1"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),

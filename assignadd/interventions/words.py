@@ -10,7 +10,6 @@ HOOK_WORDS = {
     "hook_embed": "the token embeddings",
     "hook_pos_embed": "the position embeddings",
     "attn.hook_pattern": "the attention pattern of layer {}",
-    "attn.hook_z": "what each head of layer {} collects",
     "hook_attn_out": "what attention writes in layer {}",
     "hook_resid_pre": "the residual stream before layer {}",
     "hook_resid_mid": "the residual stream before the MLP of layer {}",
@@ -54,15 +53,13 @@ def explain(change: Intervention) -> str:
         by = f"what it is on the prompt {change.source!r}" if change.action == "patch" else REPLACED_BY[change.action]
         return f"Replaces {_replaced(change)} by {by}."
     if isinstance(change, Cut):
-        where = f"In layer {change.layer}{_head(change.head)}"
-        return f"{where}, {_place(change.query)} no longer attends to {_place(change.key)}."
+        return f"In layer {change.layer}, {_place(change.query)} no longer attends to {_place(change.key)}."
     if isinstance(change, Pattern):
-        where = f"In layer {change.layer}{_head(change.head)}"
         weights = [
             f"{weight:g} on {_place(int(key) if key.isdecimal() else key)}" for key, weight in change.weights.items()
         ]
         listed = f"{', '.join(weights)}, and nothing on other tokens" if weights else "nothing on any token"
-        return f"{where}, {_place(change.query)} gets the attention weights: {listed}."
+        return f"In layer {change.layer}, {_place(change.query)} gets the attention weights: {listed}."
     parts = {"run": change.run, "seed": change.seed, "step": None if change.step is None else f"{change.step:,}"}
     origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
     kind = change.component.rstrip("0123456789")
@@ -77,7 +74,6 @@ def _replaced(replace: Replace) -> str:
     else:
         _, layer, inside = replace.hook.split(".", 2)
         text = HOOK_WORDS[inside].format(int(layer) + 1)
-    text += _head(replace.head)
     if replace.frequencies is not None:
         noun = "frequency" if len(replace.frequencies) == 1 else "frequencies"
         at_embeddings = replace.hook == "hook_embed"
@@ -89,11 +85,6 @@ def _replaced(replace: Replace) -> str:
     if replace.positions is not None:
         text += f", at {', '.join(map(_place, replace.positions))}"
     return text
-
-
-def _head(head: int | None) -> str:
-    """The words for a head; empty for all of them."""
-    return "" if head is None else f", head {head}"
 
 
 def _place(place: Place) -> str:

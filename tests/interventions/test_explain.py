@@ -40,8 +40,8 @@ def test_there_are_words_for_everything():
             "Replaces the Fourier components of frequency 5 in the token embeddings by zero.",
         ),
         (
-            Replace("patch", "blocks.0.attn.hook_pattern", source="a=1, a+1=?", head=0),
-            "Replaces the attention pattern of layer 1, head 0 by what it is on the prompt 'a=1, a+1=?'.",
+            Replace("patch", "blocks.0.attn.hook_pattern", source="a=1, a+1=?"),
+            "Replaces the attention pattern of layer 1 by what it is on the prompt 'a=1, a+1=?'.",
         ),
         (Cut(1, "first_value", 0), "In layer 1, the value of the first operand no longer attends to position 0."),
         (
