@@ -54,7 +54,7 @@ def layer_1_output(*roles: str) -> Exchange:
     """Exchanges layer 1's output at the tokens of these roles."""
 
     def output(layer: LastLayer, side: Side, where: Tensor) -> Float[Tensor, "n d"]:
-        return side.before[where] - layer.embedded_at(side.trace.tokens, where)
+        return side.before[where] - layer.embedded(side.trace.tokens)[where]
 
     def logits(layer: LastLayer, base: Side, source: Side) -> Tensor:
         where = base.positions.any_of(roles)
