@@ -22,7 +22,6 @@ FIRST = (
     "tests/sweeps/test_local.py",
     "tests/cli/test_architectures.py",
     "tests/paper/test_ledger.py",
-    "tests/paper/causes/test_claims.py",
     "tests/paper/dynamics/",
     "tests/test_network.py",
     "tests/training/test_loop.py",

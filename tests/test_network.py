@@ -24,7 +24,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Job, Network, known, measure_ahead, networks_of, per_network, runs_of
 from assignadd.paper.addition.claims import ADDITION
 from assignadd.paper.causes.claims import INTERCHANGE
-from assignadd.paper.causes.interchange import causes_over_time, interchange_of
+from assignadd.paper.causes.interchange import interchange_of
 from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.real_gradient import theory_gradient_of
 from assignadd.task.splits import pair_split
@@ -52,7 +52,7 @@ def test_the_last_network_is_measured_alike(both):
     of_run, alone = both
     assert (of_run.seed, of_run.step, of_run.steps) == (alone.seed, alone.step, alone.steps)
     assert accuracies_of(of_run) == accuracies_of(alone) and binds(of_run) == binds(alone)
-    assert interchange_of(of_run)["sum"].accuracy() == interchange_of(alone)["sum"].accuracy()
+    assert interchange_of(of_run)["sum"].accuracy == interchange_of(alone)["sum"].accuracy
     assert (pair_accuracies(of_run)[2] == pair_accuracies(alone)[2]).all()
 
 
@@ -68,10 +68,9 @@ def test_the_end_of_training_is_measured_alike(both):
 
 def test_checkpoints_are_measured_alike(both):
     of_run, alone = both
-    for measure in (trajectory_of, causes_over_time):
-        mine, theirs = measure(of_run), measure(alone)
-        assert mine.keys() == theirs.keys() and len(mine["step"]) == len(of_run.steps)
-        assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
+    mine, theirs = trajectory_of(of_run), trajectory_of(alone)
+    assert mine.keys() == theirs.keys() and len(mine["step"]) == len(of_run.steps)
+    assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
     early = alone.stack_at(1).flat
     assert (of_run.stack_at(1).flat == early).all() and (early != alone.stack.flat).any()
 
@@ -97,7 +96,7 @@ def test_every_claim_can_be_asked_of_bare_weights():
     known(alone, binds, True)  # as if it bound: claims about binding are asked of no other network
     many = [judge(c, [alone], "") for c in asked]
     assert {r.by_seed[0].run for r in (*few, *many) if r.by_seed} == {"weights"}
-    assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 60
+    assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 40
 
 
 def test_a_whole_stack_is_not_one_model():

@@ -1,16 +1,13 @@
-"""Interventions on a forward pass as frozen records, their strict conversion from and to JSON, and their words.
+"""Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
 
-A specification is a list of interventions, or an object with such a list, the version of this format (`protocol`) and
-the sha256 of the checkpoint that it was made for. Weights are swapped first. The other interventions act in one forward
-pass; several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names
-it.
+A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
+several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,20 +19,12 @@ from assignadd.runs.config_json import MOST_BYTES, parse
 from assignadd.runs.files import read_input
 from assignadd.task.positions import ROLES, Place
 
-PROTOCOL = 1
-# Hooks of any layer, counted from 0 as in the field, in words that count from 1; those of its neurons and heads.
-IN_LAYER = {
-    "attn.hook_pattern": "the attention pattern of layer {}",
-    "attn.hook_z": "what each head of layer {} collects",
-    "hook_attn_out": "what attention writes in layer {}",
-    "hook_resid_pre": "the residual stream before layer {}",
-    "hook_resid_mid": "the residual stream before the MLP of layer {}",
-    "mlp.hook_pre": "the neurons of layer {} before the activation function",
-    "mlp.hook_post": "the neurons of layer {} after the activation function",
-    "hook_mlp_out": "what the MLP of layer {} writes",
-    "hook_resid_post": "the residual stream after layer {}",
-}
-OF_NEURONS, OF_HEADS = ("mlp.hook_pre", "mlp.hook_post"), ("attn.hook_pattern", "attn.hook_z")
+# Hooks of any layer, and those of its neurons.
+HOOKS_OF_LAYERS = (
+    "attn.hook_pattern", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_post",
+    "hook_mlp_out", "hook_resid_post",
+)  # fmt: skip
+OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
 
@@ -69,8 +58,6 @@ class Replace:
     """At the MLP the neurons with these best frequencies, at hook_embed these Fourier components of the numbers."""
     source: str | None = None
     """The other prompt of a patch."""
-    head: int | None = None
-    """For attention patterns (hook_pattern) and outputs of heads (hook_z): one head, counted from 0; None for all."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +67,6 @@ class Cut:
     layer: int
     query: Place
     key: Place
-    head: int | None = None
     action: str = "cut"
 
 
@@ -91,7 +77,6 @@ class Pattern:
     layer: int
     query: Place
     weights: Mapping[str, float]
-    head: int | None = None
     action: str = "pattern"
 
 
@@ -110,35 +95,16 @@ Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
-@dataclass(frozen=True)
-class Specification:
-    """Interventions, and the sha256 of the checkpoint that they were made for, if it is known."""
-
-    interventions: tuple[Intervention, ...]
-    checkpoint: str | None = None
-
-
-def read_specification(text: str | bytes) -> Specification:
-    """The specification in a JSON text, or in the JSON file at this path."""
-    data = text.encode() if isinstance(text, str) else text
-    if not data.lstrip().startswith((b"[", b"{")):
-        try:
-            data = read_input(Path(os.fsdecode(data)), MOST_BYTES)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise ConfigError("specification", os.fsdecode(data), f"a JSON list or a file of one ({why})") from error
-    values = parse(data, "the specification")
-    if not isinstance(values, dict):
-        return Specification(specification(values))
-    for key, value in values.items():
-        if key not in ("protocol", "checkpoint", "interventions"):
-            raise ConfigError(key, value, "a field among protocol, checkpoint, interventions")
-    if values.get("protocol") != PROTOCOL or isinstance(values["protocol"], bool):
-        raise ConfigError("protocol", values.get("protocol"), f"{PROTOCOL}, the version that this assignadd reads")
-    sha256 = values.get("checkpoint")
-    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256)):
-        raise ConfigError("checkpoint", sha256, "the sha256 of a checkpoint, 64 hexadecimal digits, or null")
-    return Specification(specification(values.get("interventions")), sha256)
+def read_specification(text: str) -> tuple[Intervention, ...]:
+    """The interventions in a JSON text, or in the JSON file at this path."""
+    if text.lstrip().startswith(("[", "{")):
+        return specification(parse(text.encode(errors="surrogateescape"), "the specification"))
+    try:
+        data = read_input(Path(text), MOST_BYTES)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError("specification", text, f"a JSON list or a file of one ({why})") from error
+    return specification(parse(data, "the specification"))
 
 
 def specification(values: Any) -> tuple[Intervention, ...]:
@@ -198,8 +164,6 @@ def _check_together(name: str, x: Intervention) -> None:
     if x.frequencies is not None and not of_neurons and x.hook != "hook_embed":
         allowed = "hook_embed, " + " and ".join(OF_NEURONS)
         raise ConfigError(f"{name}.frequencies", list(x.frequencies), f"null but at {allowed}")
-    if x.head is not None and not x.hook.endswith(OF_HEADS):
-        raise ConfigError(f"{name}.head", x.head, "null but at " + " and ".join(OF_HEADS))
 
 
 def _whole(least: int) -> Callable[[Any], bool]:
@@ -208,13 +172,13 @@ def _whole(least: int) -> Callable[[Any], bool]:
 
 
 def _is_hook(x: Any) -> bool:
-    block, _, name = x.partition(".")[2].partition(".") if isinstance(x, str) else ("", "", "")
-    return x in ("hook_embed", "hook_pos_embed") or (
-        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in IN_LAYER
-    )
+    """Accepts the names of hooks."""
+    of_layers = "|".join(map(re.escape, HOOKS_OF_LAYERS))
+    return isinstance(x, str) and bool(re.fullmatch(rf"hook_embed|hook_pos_embed|blocks\.\d+\.({of_layers})", x))
 
 
 def _is_place(x: Any) -> bool:
+    """Accepts roles, and positions counted from 0."""
     return x in ROLES if isinstance(x, str) else _whole(0)(x)
 
 
@@ -224,10 +188,10 @@ def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _are_weights(x: Any) -> bool:
-    numbers = isinstance(x, dict) and all(
-        isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values()
-    )
-    return numbers and all(key in ROLES or key.isdecimal() for key in x)
+    """Accepts objects with a weight from 0 to 1 for each of some roles or positions."""
+    if not isinstance(x, dict) or not all(key in ROLES or key.isdecimal() for key in x):
+        return False
+    return all(isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values())
 
 
 # For each field, which values it accepts and the words for them in error messages.
@@ -236,13 +200,12 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "action": (lambda x: isinstance(x, str) and x in ACTIONS, "one of " + ", ".join(ACTIONS)),
     "hook": (
         _is_hook,
-        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(IN_LAYER),
+        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(HOOKS_OF_LAYERS),
     ),
     "positions": (_all(_is_place), f"a list, each {_PLACE}"),
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
     "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
-    "head": (_whole(0), "a head, counted from 0"),
     "layer": (_whole(1), "a layer, counted from 1"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),
@@ -255,83 +218,3 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_whole(0), "a seed"),
     "run": (lambda x: isinstance(x, str), "a run's folder or name"),
 }
-
-
-# Interventions in words.
-HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
-ROLE_WORDS = {
-    "plus": "the operator",
-    "first": "the first operand slot",
-    "second": "the second operand slot",
-    "equals": "=",
-    "first_value": "the value of the first operand",
-    "second_value": "the value of the second operand",
-    "first_variable": "the assignment of the first operand's variable",
-    "second_variable": "the assignment of the second operand's variable",
-    "assigned": "every assigned number",
-    "variables": "every assigned variable",
-    "distractors": "every assigned number that the sum does not use",
-    "pads": "every PAD",
-}
-COMPONENT_WORDS = {"embed": "token and position embeddings", "unembed": "unembedding"}
-OF_LAYER_WORDS = {
-    "qk": "query and key weights of layer {}",
-    "ov": "value and output weights of layer {}",
-    "mlp": "weights of the MLP of layer {}",
-}
-REPLACED_BY = {
-    "zero": "zero",
-    "mean": "the mean over a reference set of prompts",
-    "resample": "the value on another prompt of a reference set",
-}
-
-
-def explain(x: Intervention) -> str:
-    """A sentence that says what an intervention does."""
-    if isinstance(x, Replace):
-        by = f"what it is on the prompt {x.source!r}" if x.action == "patch" else REPLACED_BY[x.action]
-        return f"Replaces {_replaced(x)} by {by}."
-    if isinstance(x, Cut):
-        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} no longer attends to {_place(x.key)}."
-    if isinstance(x, Pattern):
-        weights = [f"{weight:g} on {_place(int(k) if k.isdecimal() else k)}" for k, weight in x.weights.items()]
-        listed = f"{', '.join(weights)}, and nothing on other tokens" if weights else "nothing on any token"
-        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} gets the attention weights: {listed}."
-    parts = {"run": x.run, "seed": x.seed, "step": None if x.step is None else f"{x.step:,}"}
-    origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"Takes the {_component(x.component)} from {origin}; all else is the network's own."
-
-
-def _component(name: str) -> str:
-    kind = name.rstrip("0123456789")
-    return COMPONENT_WORDS.get(name) or OF_LAYER_WORDS[kind].format(name.removeprefix(kind))
-
-
-def _hook(name: str) -> str:
-    """The words for a hook; layers count from 0 in its name and from 1 in words."""
-    if name in HOOK_WORDS:
-        return HOOK_WORDS[name]
-    _, layer, inside = name.split(".", 2)
-    return IN_LAYER[inside].format(int(layer) + 1)
-
-
-def _replaced(replace: Replace) -> str:
-    text = _hook(replace.hook) + _head(replace.head)
-    if replace.frequencies is not None:
-        many = f"frequenc{'y' if len(replace.frequencies) == 1 else 'ies'} {', '.join(map(str, replace.frequencies))}"
-        at_embeddings = replace.hook == "hook_embed"
-        parts = "the Fourier components of" if at_embeddings else "the neurons that respond most to"
-        text = f"{parts} {many} in {text}"
-    if replace.neurons is not None:
-        text = f"neuron{'s' * (len(replace.neurons) > 1)} {', '.join(map(str, replace.neurons))} among {text}"
-    if replace.positions is not None:
-        text += f", at {', '.join(map(_place, replace.positions))}"
-    return text
-
-
-def _head(head: int | None) -> str:
-    return "" if head is None else f", head {head}"
-
-
-def _place(place: Place) -> str:
-    return ROLE_WORDS[place] if isinstance(place, str) else f"position {place}"

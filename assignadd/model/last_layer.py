@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.model.architecture import PAPER_NEEDS, require
@@ -30,10 +30,12 @@ class LastLayer:
 
     def __init__(self, model: Stack | Transformer):
         if isinstance(model, Stack):
-            self.stack, self.model = model, Transformer.from_stack(model, 0).requires_grad_(False)
+            self.stack = model
+            self.model = Transformer.from_stack(model, 0).requires_grad_(False)
         else:
             weights = {name: weight.detach()[None] for name, weight in model.named_parameters()}
-            self.stack, self.model = Stack(model.config, flatten(model.config, weights)), model
+            self.stack = Stack(model.config, flatten(model.config, weights))
+            self.model = model
         block = self.model.blocks[-1]
         assert isinstance(block, Block)
         self.block = block
@@ -92,10 +94,6 @@ class LastLayer:
     def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """The residual of every position before layer 1."""
         return self.stack.W_E[0][tokens] + self.stack.W_pos[0]
-
-    def embedded_at(self, tokens: Int[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
-        """The residuals before layer 1 of the positions in a mask."""
-        return self.stack.W_E[0][tokens[where]] + self.stack.W_pos[0][where.nonzero()[:, 1]]
 
     def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""

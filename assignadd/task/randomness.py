@@ -29,7 +29,6 @@ class Stream(IntEnum):
     INIT = 2  # initial weights
     SPLIT = 3  # which pairs of numbers are seen
     PADDING = 4  # positions of the PADs in a typed sequence
-    DIRECTIONS = 5  # random directions that a subspace is compared with
     ORDER = 6  # the order in which sequences are resampled or searched
 
 
@@ -57,7 +56,6 @@ class TrainingLawDraws:
     """The draws of `EvalSteps.TRAINING_LAW` that are reserved for each purpose."""
 
     MEASURES = range(0, 50)  # a measure that averages over contexts uses one draw for each
-    GRAFTED_MLP = range(50, 51)  # sums of literals that a grafted MLP2 is trained on
     INTERCHANGE = range(100, 110)  # base and source prompts
 
 

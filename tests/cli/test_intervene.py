@@ -1,7 +1,6 @@
 """assignadd intervene, as a user types it."""
 
 import json
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -84,17 +83,6 @@ def test_what_the_prompt_does_not_have_is_said(here, capsys, asked, there):
     found = json.loads(said.out)
     assert ("acts on nothing in this prompt" in said.err) == (not there)
     assert (found["before"] == found["after"]) == (not there)
-
-
-def test_a_specification_for_one_checkpoint_is_refused_at_another(here, capsys):
-    found = reply(capsys, CUT, PROMPT, RUN, "--step", "20")
-    file = here / "runs" / RUN / "checkpoints" / "00000020.safetensors"
-    assert found["checkpoint"] == sha256(file.read_bytes()).hexdigest() and found["protocol"] == 1
-    bound = json.dumps({key: found[key] for key in ("protocol", "checkpoint", "interventions")})
-    assert reply(capsys, bound, PROMPT, RUN, "--step", "20") == found
-    assert main(["intervene", bound, PROMPT, RUN, "--step", "40"]) == 1
-    error = capsys.readouterr().err
-    assert found["checkpoint"] in error and "remove `checkpoint`" in error and error.count("\n") == 1
 
 
 def test_it_says_in_words_what_it_does_before_it_does_it(here, capsys):

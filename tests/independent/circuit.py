@@ -77,14 +77,6 @@ def with_section_7(net: Network, asking: np.ndarray = P_LAST) -> Parts:
     return replace(parts, qk2=parts.qk2 | np.outer(own(asking), own(SLOTS | NUMBERS)))
 
 
-def with_copied_numbers(net: Network, asking: np.ndarray = P_LAST) -> Parts:
-    """In addition, numbers that layer 1 copies; those copied into `=` may query every feature."""
-    parts = with_section_7(net, asking)
-    return replace(
-        parts, ov1=parts.ov1 | NUMBERS, qk2=parts.qk2 | np.outer(copied(NUMBERS), np.ones(2 * C, dtype=bool))
-    )
-
-
 def in_frequencies(functions: np.ndarray, frequencies: list[int]) -> np.ndarray:
     """Functions of a number (N, d), reduced to these frequencies and the constant."""
     spectrum = np.fft.rfft(functions, axis=0)

@@ -17,8 +17,15 @@ from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity,
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.paper.addition.similarity import across_types, against_ov2
-from assignadd.paper.causes.circuit import Blocks, Kept, kept_logits
-from assignadd.paper.causes.interchange import Interchange
+from assignadd.paper.causes.circuit import (
+    SECTION_5,
+    SECTION_7,
+    SECTION_7_EQUALS,
+    WHOLE,
+    kept_logits,
+    variants,
+)
+from assignadd.paper.causes.interchange import EXCHANGES, Interchange
 from assignadd.runs.folder import open_run, shipped
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from tests.independent import behaviour, circuit, weights
@@ -195,44 +202,29 @@ def test_answer_probes(run, stack, nets, i):
 
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])
 def test_interchange(run, stack, nets, i):
-    names = ("binding tag", "operand query")
-    theirs = Interchange(run.configs[i], run.seen[i], 3600)(stack.models(i), alignments=names)
+    exchanges = {name: EXCHANGES[name] for name in ("binding tag", "operand query")}
+    theirs = Interchange(run.configs[i], run.seen[i], 3600)(stack.models(i), exchanges)
     for n_vars in (1, 2):
         ours = exchange_rates(nets[i], np.random.default_rng(60 + i), n_vars, 1500, PAPER_SLOTS, even=True)
-        for name in names:
-            hits = theirs[name].hits["whole"][theirs[name].base_vars == n_vars].double()
+        for name in exchanges:
+            hits = theirs[name].with_variables(n_vars).hits.double()
             (share, n), other = ours[name], hits.mean().item()
             assert abs(share - other) < difference_allowed(share, n, other, len(hits)), (n_vars, name, share, other)
             assert (share > 0.5) == (i < BINDING), (n_vars, name, share)
 
 
-def kept(parts, rows_of_itself):
-    """These parts in the form of the package, whose features of `=` are the copied rows and one or two rows of its
-    own."""
-    C = circuit.C
-    itself = parts.qk2[:C][[circuit.EQUALS, C - 1]]  # the token, the position
-    if rows_of_itself == 1:
-        assert (itself[0] == itself[1]).all()
-    qk2 = np.concatenate([parts.qk2[C:], itself[:rows_of_itself]])
-    frequencies = np.isin(np.arange(1, 30), parts.frequencies)
-    masks = {"qk1": parts.qk1, "ov1": parts.ov1, "qk2": qk2, "ov2": parts.ov2, "frequencies": frequencies}
-    return Kept(**{name: torch.from_numpy(mask) for name, mask in masks.items()}, around=parts.around)
-
-
 def test_circuit_alone(run, stack, nets, batches):
-    rows_of_itself = len(Blocks(run.config.task).everything(29).qk2) - circuit.C
-    both = circuit.P_LAST | circuit.E_EQUALS
+    """Kept parts give the logits that are recomputed here from masks of their own."""
     tokens = np.concatenate([batch.tokens for batch in batches])
+    of_equals = circuit.P_LAST | circuit.E_EQUALS
     for i, net in enumerate(nets[:BINDING]):
-        versions = [
-            circuit.everything(),
-            circuit.section_5(net),
-            circuit.with_section_7(net, both),
-            circuit.with_copied_numbers(net, both),
-        ]
-        if rows_of_itself == 2:
-            versions += [circuit.with_section_7(net), circuit.with_copied_numbers(net)]
-        for parts in versions:
-            theirs = kept_logits(stack.models(i), as_package(tokens)[0], kept(parts, rows_of_itself)).numpy()
-            ours = circuit.circuit_logits(net, tokens, parts)
-            np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
+        theirs = variants(run.config.task, network_frequencies(stack.models(i))[0])
+        for name, parts in {
+            WHOLE: circuit.everything(),
+            SECTION_5: circuit.section_5(net),
+            SECTION_7: circuit.with_section_7(net),
+            SECTION_7_EQUALS: circuit.with_section_7(net, of_equals),
+        }.items():
+            expected = circuit.circuit_logits(net, tokens, parts)
+            logits = kept_logits(stack.models(i), as_package(tokens)[0], theirs[name]).numpy()
+            np.testing.assert_allclose(logits, expected, atol=1e-4 * np.abs(logits).max())

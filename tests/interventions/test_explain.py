@@ -2,28 +2,24 @@
 
 import pytest
 
-from assignadd.config.errors import ConfigError
 from assignadd.interventions.specification import (
     ACTIONS,
     COMPONENTS,
-    IN_LAYER,
+    HOOKS_OF_LAYERS,
     KINDS,
-    REPLACED_BY,
-    ROLE_WORDS,
     Cut,
     Pattern,
     Replace,
     Swap,
-    explain,
-    read_specification,
 )
+from assignadd.interventions.words import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.task.positions import ROLES
 from tests.hooks import HOOKS
 
 
 def test_there_are_words_for_everything():
     assert set(ROLE_WORDS) == set(ROLES)
-    hooks = (*HOOKS, *(f"blocks.2.{hook}" for hook in IN_LAYER))
+    hooks = (*HOOKS, *(f"blocks.2.{hook}" for hook in HOOKS_OF_LAYERS))
     sentences = {explain(Replace("zero", hook)) for hook in hooks}
     components = (*COMPONENTS, "qk3", "ov3", "mlp1")
     assert len(sentences) == len(set(hooks)) and len({explain(Swap(c, 1)) for c in components}) == len(components)
@@ -44,8 +40,8 @@ def test_there_are_words_for_everything():
             "Replaces the Fourier components of frequency 5 in the token embeddings by zero.",
         ),
         (
-            Replace("patch", "blocks.0.attn.hook_pattern", source="a=1, a+1=?", head=0),
-            "Replaces the attention pattern of layer 1, head 0 by what it is on the prompt 'a=1, a+1=?'.",
+            Replace("patch", "blocks.0.attn.hook_pattern", source="a=1, a+1=?"),
+            "Replaces the attention pattern of layer 1 by what it is on the prompt 'a=1, a+1=?'.",
         ),
         (Cut(1, "first_value", 0), "In layer 1, the value of the first operand no longer attends to position 0."),
         (
@@ -61,31 +57,3 @@ def test_there_are_words_for_everything():
 )
 def test_sentences(one, words):
     assert explain(one) == words
-
-
-SHA256 = "0" * 63 + "a"
-
-
-def test_protocol_and_checkpoint_are_read():
-    text = f'{{"protocol": 1, "checkpoint": "{SHA256}", "interventions": [{{"action": "zero", "hook": "hook_embed"}}]}}'
-    found = read_specification(text)
-    assert found.interventions == (Replace("zero", "hook_embed"),) and found.checkpoint == SHA256
-    assert read_specification('{"protocol": 1, "interventions": []}').checkpoint is None
-
-
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ('{"interventions": []}', "protocol"),
-        ('{"protocol": 2, "interventions": []}', "protocol"),
-        ('{"protocol": true, "interventions": []}', "protocol"),
-        ('{"protocol": 1}', "interventions"),
-        ('{"protocol": 1, "interventions": [], "seed": 3}', "seed"),
-        ('{"protocol": 1, "interventions": [], "checkpoint": "abc"}', "checkpoint"),
-        (f'{{"protocol": 1, "interventions": [], "checkpoint": "{SHA256.upper()}"}}', "checkpoint"),
-    ],
-)
-def test_other_objects_are_refused(text, field):
-    with pytest.raises(ConfigError) as error:
-        read_specification(text)
-    assert str(error.value).startswith(f"{field} = ") and "\n" not in str(error.value)

@@ -10,8 +10,8 @@ from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.paper.causes.interchange import EXCHANGES, NAMED, _side, random_directions, within
-from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs
+from assignadd.paper.causes.interchange import ELSEWHERE, EXCHANGES, side
+from assignadd.paper.causes.pairs import Pairs, prompts, query_pairs, tag_pairs
 from assignadd.task.positions import Positions
 from assignadd.task.splits import pair_split
 from tests.architectures import ARCHITECTURES, SMALL, random_stack
@@ -20,11 +20,8 @@ torch.set_num_threads(1)
 CONFIGS = {"the paper's": SMALL, **ARCHITECTURES}
 TASK = SMALL.task
 BASE, OTHER = prompts(SMALL, pair_split(TASK, 0), 60)
-SOURCES = {
-    "binding tag": tag_pairs(TASK, BASE).source,
-    "operand query": query_pairs(TASK, BASE, BASE.roll(1, 0)).source,
-}
-RANDOM = random_directions(torch.empty(6, SMALL.model.d_model, dtype=torch.float64), 2)
+VALUES = Pairs(BASE, OTHER, torch.zeros(len(BASE), dtype=torch.int64))
+TAG, QUERY = tag_pairs(TASK, BASE), query_pairs(TASK, BASE, BASE.roll(1, 0))
 
 
 class Setting:
@@ -36,13 +33,12 @@ class Setting:
         self.last = f"blocks.{config.model.n_layers - 1}."
         self.cached = functools.cache(lambda tokens: self.reference.run_with_cache(tokens)[1])
 
-    def agrees(self, name, variant, source, basis, hook, edit):
-        expected = self.reference.run_with_hooks(BASE, fwd_hooks=[(hook, edit)])[:, -1]
-        base, other = (_side(self.model, Positions(TASK, tokens)) for tokens in (BASE, source))
-        exchange = EXCHANGES[name][variant]
-        found = exchange.logits(self.model, base, within(exchange.difference(self.model, base, other), basis))
-        torch.testing.assert_close(found, expected)
-        assert (expected - self.reference(BASE)[:, -1]).abs().amax() > 1e-3  # something was exchanged
+    def agrees(self, exchange, pairs, hook, edit):
+        """Whether the exchange gives the logits of the reference with this edit at a hook."""
+        expected = self.reference.run_with_hooks(pairs.base, fwd_hooks=[(hook, edit)])[:, -1]
+        logits = exchange(self.model, side(self.model, pairs.base), side(self.model, pairs.source))
+        torch.testing.assert_close(logits, expected)
+        assert (expected - self.reference(pairs.base)[:, -1]).abs().amax() > 1e-3  # something was exchanged
 
 
 @pytest.fixture(params=CONFIGS.values(), ids=CONFIGS, scope="module")
@@ -65,45 +61,52 @@ def test_the_network_itself(setting):
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("basis", [None, RANDOM], ids=["whole", "random"])
 @pytest.mark.parametrize(
-    ("name", "variant", "places"),
-    [("binding tag", 0, ("assigned",)), ("binding tag", 1, ("variables",)), ("operand query", 0, ("equals",)),
-     ("operand query", 1, ("first", "second"))],
-)  # fmt: skip
-def test_what_earlier_layers_wrote_is_exchanged(setting, name, variant, places, basis):
-    hook, source = f"{setting.last}hook_resid_pre", SOURCES[name]
-    written = [(c := setting.cached(tokens))[hook] - c["blocks.0.hook_resid_pre"] for tokens in (BASE, source)]
-    where = Positions(TASK, BASE).any_of(places)[:, :, None]
-    projection = torch.eye(RANDOM.shape[1], dtype=torch.float64) if basis is None else basis.T @ basis
-    difference = where * (written[1] - written[0]) @ projection
-    setting.agrees(name, variant, source, basis, hook, lambda own, _: own + difference)
+    ("exchange", "pairs", "places"),
+    [
+        (EXCHANGES["binding tag"], TAG, ("assigned",)),
+        (ELSEWHERE["binding tag"], TAG, ("variables",)),
+        (EXCHANGES["operand query"], QUERY, ("equals",)),
+        (ELSEWHERE["operand query"], QUERY, ("first", "second")),
+    ],
+)
+def test_what_earlier_layers_wrote_is_exchanged(setting, exchange, pairs, places):
+    hook = f"{setting.last}hook_resid_pre"
+    base, source = (setting.cached(tokens) for tokens in (pairs.base, pairs.source))
+    written = [cache[hook] - cache["blocks.0.hook_resid_pre"] for cache in (base, source)]
+    difference = Positions(TASK, pairs.base).any_of(places)[:, :, None] * (written[1] - written[0])
+    setting.agrees(exchange, pairs, hook, lambda own, _: own + difference)
 
 
-@pytest.mark.parametrize("basis", [None, RANDOM], ids=["whole", "random"])
 @pytest.mark.parametrize(("name", "hook"), [("values", "hook_attn_out"), ("sum", "hook_mlp_out")])
-def test_an_output_of_the_last_layer_is_exchanged(setting, name, hook, basis):
+def test_an_output_of_the_last_layer_is_exchanged(setting, name, hook):
     value = setting.cached(OTHER)[setting.last + hook]
-    projection = torch.eye(RANDOM.shape[1], dtype=torch.float64) if basis is None else basis.T @ basis
-    setting.agrees(name, 0, OTHER, basis, setting.last + hook, lambda own, _: own + (value - own) @ projection)
+    setting.agrees(EXCHANGES[name], VALUES, setting.last + hook, lambda own, _: value)
 
 
 def test_a_query_that_only_scores_read(setting):
     hook = f"{setting.last}attn.hook_q"
-    value = setting.cached(SOURCES["operand query"])[hook]
+    value = setting.cached(QUERY.source)[hook]
 
     def edit(own, _):
         return torch.cat([own[:, :-1], value[:, -1:]], 1)
 
-    setting.agrees("query in QK2", 0, SOURCES["operand query"], None, hook, edit)
+    setting.agrees(EXCHANGES["query in QK2"], QUERY, hook, edit)
 
 
-@pytest.mark.parametrize(("name", "variant"), [("first value", 0), ("second value", 0), ("second value", 1)])
-def test_what_is_brought_from_one_position(setting, name, variant):
+@pytest.mark.parametrize(
+    ("exchange", "name", "earlier"),
+    [
+        (EXCHANGES["first value"], "first_value", 0),
+        (EXCHANGES["second value"], "second_value", 0),
+        (ELSEWHERE["second value"], "second_value", 1),
+    ],
+)
+def test_what_is_brought_from_one_position(setting, exchange, name, earlier):
     brought = []
     W_O = setting.reference.blocks[-1].attn.W_O
     for tokens in (BASE, OTHER):
-        cache, at = setting.cached(tokens), Positions(TASK, tokens).position(name.replace(" ", "_")) - variant
+        cache, at = setting.cached(tokens), Positions(TASK, tokens).position(name) - earlier
         rows = torch.arange(len(tokens))
         weight = cache[f"{setting.last}attn.hook_pattern"][rows, :, -1, at]  # (B, heads)
         z = weight[..., None] * cache[f"{setting.last}attn.hook_v"][rows, at]  # (B, heads, dh)
@@ -113,7 +116,7 @@ def test_what_is_brought_from_one_position(setting, name, variant):
         own[:, -1] += brought[1] - brought[0]
         return own
 
-    setting.agrees(name, variant, OTHER, None, f"{setting.last}hook_attn_out", add)
+    setting.agrees(exchange, VALUES, f"{setting.last}hook_attn_out", add)
 
 
 def test_one_layer_has_no_residual_before_the_last():
@@ -121,10 +124,3 @@ def test_one_layer_has_no_residual_before_the_last():
     model, tokens = LastLayer(initial_stack(config, [0])), torch.zeros(1, TASK.length, dtype=torch.int64)
     with pytest.raises(NotDefined, match="needs at least two layers"):
         model.before(model.trace(tokens))
-
-
-def test_named_directions_need_the_papers_architecture():
-    for name, directions in NAMED.items():
-        assert len(directions(random_stack(SMALL))), name
-    with pytest.raises(NotDefined, match="needs one head per layer"):
-        NAMED["values"](random_stack(ARCHITECTURES["two heads"]))

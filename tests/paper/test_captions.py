@@ -11,8 +11,8 @@ from assignadd.paper.binding.figures import (
     qk0_caption,
     qk0pos_and_qk1_caption,
 )
+from assignadd.paper.causes.circuit import QK1_EQUALS, QK2_IDENTITY, SECTION_5, SECTION_7, WHOLE
 from assignadd.paper.causes.figures import CircuitData, CircuitOnlyData, circuit_caption, circuit_only_caption
-from assignadd.paper.causes.interchange_figures import CausesOverTimeData, causes_over_time_caption
 from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_measures_caption
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
@@ -88,33 +88,13 @@ def test_scores_that_match_nothing():
 
 
 def test_a_circuit_without_effects():
-    data = CircuitData(["embedding"], ["first"], ["value"], ["="], np.array([[0.0, 0.01]]), np.ones((4, 2)))
+    data = CircuitData(["embedding"], ["first"], ["value"], ["="], np.array([0.01]))
     assert "0 of 1 paths are drawn" in circuit_caption(data)
-    names = ["the network", "section 5's parts", "+ more", "QK1", "OV1"]
-    groups = ["together"] * 3 + ["removed alone"] * 2
-    only = CircuitOnlyData(groups, names, ["0-var train"], np.ones((5, 1)), np.array([1, 0.25, 0.5, 0.75, 0.125]), 10)
-    found = circuit_only_caption(only)
-    assert "alone have 0.25, the best combination is '+ more' (0.50)" in found
-    assert "removing 'OV1' (0.12) costs most and 'QK1' (0.75) least" in found
-
-
-def test_measures_before_and_after_their_causes():
-    names, none = ["binding tag", "values", "sum"], np.zeros((3, 2))
-    data = CausesOverTimeData(
-        np.array([0, 100]),
-        names,
-        none,
-        np.array([100, -1, 50]),
-        names,
-        none,
-        np.array([20, 70, 50]),
-        [],
-        np.zeros(0),
-        "",
-    )
-    found = causes_over_time_caption(data)
-    assert "binding tag (the measure from step 20, the cause from 100)" in found
-    assert "values (the measure from step 70, the cause never)" in found and "sum" not in found
+    names = [WHOLE, SECTION_5, SECTION_7, QK1_EQUALS, QK2_IDENTITY]
+    only = CircuitOnlyData([""] * 5, names, ["0-var train"], np.ones((5, 1)), np.array([1, 0.25, 0.5, 0.75, 0.125]), 10)
+    said = circuit_only_caption(only)
+    assert f"alone have 0.25, the best combination is '{SECTION_7}' (0.50)" in said
+    assert f"removing '{QK2_IDENTITY}' (0.12) costs most and '{QK1_EQUALS}' (0.75) least" in said
 
 
 def test_held_out_twice_and_once():

@@ -9,12 +9,10 @@ import pytest
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.dynamics.trajectory import binds, late_variable_of, phases_of
 from assignadd.ledger.claim import Claim, find, judge
-from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
-from assignadd.paper.causes.one_addition import grafted_accuracies
 from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
 from assignadd.paper.theory import claims as theory
 from assignadd.report.claims_table import findings
@@ -126,8 +124,6 @@ def test_one_claim_or_one_label_can_be_chosen():
 def of_six(small_study):
     """The ledger of the six shipped networks, few sequences each, of 32 seeds, and of the theory at small sizes."""
     models, _ = networks_of(Run.open(SIX), n=60)
-    for e in models:
-        known(e, grafted_accuracies, accuracies_of(e))  # another MLP would have to be trained for each
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(theory, "_known", [small_study])
         populations = Populations((shipped_population("authors"),))

@@ -14,7 +14,7 @@ from assignadd.interventions import apply, read_specification
 
 run = open_run(${n(t.run)})
 model = load_stack(run, step=${t.step}).models(run.index_of(${t.seed}))
-interventions = read_specification(${n(he(e))}).interventions
+interventions = read_specification(${n(he(e))})
 tokens = torch.tensor([parse(${n(t.tokens)}, run.config.task)])[None]
 ${s?o:""}logits = apply(model, tokens, interventions${s?", donors=donor":""})
 print(int(logits.argmax()))

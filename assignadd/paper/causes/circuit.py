@@ -1,4 +1,4 @@
-"""Accuracy with only the parts of the circuit that the paper names, with one part kept, and with one part removed.
+"""Accuracy with only the parts of the circuit that the paper names, and with one part removed.
 
 Section 5 (5.1 addition, 5.2 variable assignment) describes how variables are looked up and added:
 
@@ -10,12 +10,10 @@ Section 5 (5.1 addition, 5.2 variable assignment) describes how variables are lo
     MLP2  reads only layer 2's attention output, and the unembedding reads only MLP2
 
 Section 7 (eq. init_w0) describes how literal operands are found. The last position p_T is a query in QK2 with a high
-score for the operand slots and for numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T, and after the
-gradient step of the theorem also for copied variables, sum_v OV1(e_v) p_T^T. The model of that section has no embedding
-of the token `=`. In the network, token and position always occur together, so training can divide a score between them
-in any way. Each block is therefore kept once for the row of the position only, and once for both rows.
-
-Not in the paper: numbers that layer 1 copies into `=` contribute to its query in QK2 as well.
+score for the operand slots and for numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T. The model of
+that section has no embedding of the token `=`. In the network, token and position always occur together, so training
+can divide a score between them in any way. The block is therefore kept once for the row of the position only, and once
+for both rows.
 
 Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`).
 A part of the circuit is therefore a block of a table, and removing it means setting that block to zero.
@@ -25,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -44,19 +42,18 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import operand_slots
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences of each set: the circuit alone runs the network 27 times.
+# Sequences of each set: the circuit alone runs the network ten times.
 SEQUENCES = 2000
 # A part counts as needed if removing it costs this much accuracy on some evaluation set.
 LOSS = 0.1
+# What is kept.
 WHOLE, SECTION_5, COMPLEMENT = "the network", "section 5's parts", "none of section 5's parts"
-# Section 5's parts with further QK2 scores: of the last position only, then of the last position and the token `=`.
-POSITION_SLOTS, POSITION_NUMBERS = "+ last position to slots", "+ last position to numbers"
-SECTION_7, SECTION_7_STEP = "+ last position to both (section 7)", "+ last position to both, copied variables"
-EQUALS_SLOTS, EQUALS_BOTH = "+ = to slots", "+ = to both (section 7)"
-# The parts of EQUALS_SLOTS with further QK2 scores of numbers that layer 1 copied into `=`.
-COPIED_SLOTS, COPIED_ALL = "+ = and copied numbers to slots", "+ = to slots, copied numbers to all"
-# The fields of `Kept` that differ from the whole network.
-Changes = dict[str, Any]
+SECTION_7, SECTION_7_EQUALS = "+ section 7's block, of the position", "+ section 7's block, of = and its position"
+# What is removed.
+QK1_EQUALS, QK1_NUMBERS = "QK1: = to slots", "QK1: numbers to variables"
+QK1_VARIABLES, QK1_POSITIONS = "QK1: positions to variables", "QK1: positions to positions"
+QK2_IDENTITY = "QK2: identity block"
+REMOVED = (QK1_EQUALS, QK1_NUMBERS, QK1_VARIABLES, QK1_POSITIONS, QK2_IDENTITY)
 
 
 @dataclass(frozen=True)
@@ -83,109 +80,57 @@ class Blocks:
 
     def __init__(self, task: Task):
         vocabulary = Vocabulary(task)
-        self.K, self.C = vocabulary.size, vocabulary.size + task.length
-        self.none = torch.zeros(self.C, dtype=torch.bool)
+        K = vocabulary.size
+        self.C = K + task.length
+        self.none = self.rows([])
         self.numbers = self.rows(vocabulary.numbers)
         self.variables = self.rows(vocabulary.variables)
-        self.prefix = self.rows(range(self.K, self.K + task.prefix))
-        self.slots = self.rows(self.K + slot for slot in operand_slots(task))
-        self.equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position always occur together
+        self.slots = self.rows(K + slot for slot in operand_slots(task))
+        prefix = self.rows(range(K, K + task.prefix))
+        equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position
         self.qk1 = {
-            "= to slots": self.equals[:, None] & self.slots,
-            "numbers to variables": self.numbers[:, None] & self.variables,
-            "positions to variables": self.prefix[:, None] & self.variables,
-            "positions to positions": self.prefix[:, None] & self.prefix,
+            QK1_EQUALS: equals[:, None] & self.slots,
+            QK1_NUMBERS: self.numbers[:, None] & self.variables,
+            QK1_VARIABLES: prefix[:, None] & self.variables,
+            QK1_POSITIONS: prefix[:, None] & prefix,
         }
         self.qk1_named = torch.stack(list(self.qk1.values())).any(0)
-        self.fetched = self.keys(self.numbers)
-        self.identity = self.qk2(copied=self.variables, keys=self.keys(copied=self.variables))
+        copied_variables = torch.cat([self.none, self.variables])
+        self.identity = torch.cat([self.variables, torch.tensor([False, False])])[:, None] & copied_variables
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
         """A mask of these rows."""
-        mask = self.none.clone()
+        mask = torch.zeros(self.C, dtype=torch.bool)
         mask[list(indices)] = True
         return mask
 
-    def keys(
-        self, embedded: Bool[Tensor, " C"] | None = None, copied: Bool[Tensor, " C"] | None = None
-    ) -> Bool[Tensor, " {2*self.C}"]:
-        """A mask of layer-2 keys: rows of a position's embeddings, and rows that layer 1 copied into it."""
-        return torch.cat([self.none if embedded is None else embedded, self.none if copied is None else copied])
-
-    def qk2(
-        self,
-        keys: Bool[Tensor, " {2*self.C}"],
-        copied: Bool[Tensor, " C"] | None = None,
-        token: bool = False,
-        position: bool = False,
-    ) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
-        """A mask of layer-2 scores; queries are rows that layer 1 copied into `=`, the token `=`, the last position."""
-        queries = torch.cat([self.none if copied is None else copied, torch.tensor([token, position])])
-        return queries[:, None] & keys
+    def literals(self, of_token: bool) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
+        """Section 7's block of QK2: the last position, or also the token `=`, with the operand slots and numbers."""
+        queries = torch.cat([self.none, torch.tensor([of_token, True])])
+        return queries[:, None] & torch.cat([self.slots | self.numbers, self.none])
 
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
-        ones, C = lambda *size: torch.ones(size, dtype=torch.bool), self.C
+        ones = partial(torch.ones, dtype=torch.bool)
+        C = self.C
         return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
 
 
-def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[tuple[str, str], Kept]:
-    """What is kept in each row of the results, by group and name; `frequencies` are those of the network."""
-    b = Blocks(task)
-    keep: dict[str, Changes] = {
-        "QK1: the four blocks": {"qk1": b.qk1_named},
-        "OV1: variables": {"ov1": b.variables},
-        "QK2: identity block": {"qk2": b.identity},
-        "OV2: numbers, key frequencies": {"ov2": b.fetched, "frequencies": frequencies},
-        "MLP2: alone": {"around": False},
+def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
+    """What is kept in each row of the results, by the row's name; `frequencies` are those of the network."""
+    blocks = Blocks(task)
+    whole = blocks.everything(len(frequencies))
+    number_outputs = torch.cat([blocks.numbers, blocks.none])
+    section_5 = Kept(blocks.qk1_named, blocks.variables, blocks.identity, number_outputs, frequencies, around=False)
+    return {
+        WHOLE: whole,
+        SECTION_5: section_5,
+        SECTION_7: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=False)),
+        SECTION_7_EQUALS: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=True)),
+        COMPLEMENT: Kept(~blocks.qk1_named, ~blocks.variables, ~blocks.identity, whole.ov2, ~frequencies),
+        **{name: replace(whole, qk1=~block) for name, block in blocks.qk1.items()},
+        QK2_IDENTITY: replace(whole, qk2=~blocks.identity),
     }
-    to_variables = b.qk1["numbers to variables"] | b.qk1["positions to variables"]
-    remove: dict[str, Changes] = {
-        **{f"QK1: {name}": {"qk1": ~block} for name, block in b.qk1.items()},
-        "QK1: both to variables": {"qk1": ~to_variables},
-        "QK1: the four blocks": {"qk1": ~b.qk1_named},
-        "OV1: variables": {"ov1": ~b.variables},
-        "QK2: identity block": {"qk2": ~b.identity},
-        "QK2: = to operand slots": {"qk2": ~b.qk2(b.keys(b.slots), token=True, position=True)},
-        "OV2: key frequencies": {"frequencies": ~frequencies},
-        "OV2: numbers": {"ov2": ~b.fetched},
-    }
-    section_5: Changes = {}
-    for changes in keep.values():
-        section_5 |= changes
-    together: dict[str, Changes] = {WHOLE: {}, SECTION_5: section_5}
-    together |= {name: section_5 | changes for name, changes in _with_literals(b).items()}
-    together[COMPLEMENT] = {}
-    for name in ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies"):
-        together[COMPLEMENT] |= remove[name]
-    groups = {"together": together, "kept alone": keep, "removed alone": remove}
-    full = b.everything(len(frequencies))
-    kept = {}
-    for group, rows in groups.items():
-        for name, changes in rows.items():
-            kept[group, name] = replace(full, **changes)
-    return kept
-
-
-def _with_literals(b: Blocks) -> dict[str, Changes]:
-    """The parts through which literal operands are found, added to section 5's parts, by the name of the row."""
-    slots = b.keys(b.slots)
-    numbers = b.keys(b.numbers)
-    variables = b.keys(copied=b.variables)
-    of_position = {
-        POSITION_SLOTS: slots,
-        POSITION_NUMBERS: numbers,
-        SECTION_7: slots | numbers,
-        SECTION_7_STEP: slots | numbers | variables,
-    }
-    qk2 = {name: b.identity | b.qk2(keys, position=True) for name, keys in of_position.items()}
-    for name, keys in ((EQUALS_SLOTS, slots), (EQUALS_BOTH, slots | numbers)):
-        qk2[name] = b.identity | b.qk2(keys, token=True, position=True)
-    changes: dict[str, Changes] = {name: {"qk2": scores} for name, scores in qk2.items()}
-    for name, keys in ((COPIED_SLOTS, slots), (COPIED_ALL, torch.ones_like(slots))):
-        scores = qk2[EQUALS_SLOTS] | b.qk2(keys, copied=b.numbers)
-        changes[name] = {"qk2": scores, "ov1": b.variables | b.numbers}
-    return changes
 
 
 def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
@@ -226,8 +171,8 @@ class CircuitAlone:
     All rows are evaluated on the same sequences.
     """
 
-    rows: list[tuple[str, str]]
-    """Group (`together`, `kept alone` or `removed alone`) and name."""
+    names: list[str]
+    """What is kept or removed in each row."""
     sets: list[str]
     correct: np.ndarray  # (rows, sets, sequences), bool
 
@@ -236,33 +181,28 @@ class CircuitAlone:
         """Number of sequences of each set."""
         return self.correct.shape[2]
 
-    @property
-    def accuracy(self) -> np.ndarray:
-        """The accuracy, (rows, sets)."""
-        return self.correct.mean(2)
-
-    def answers(self, group: str, name: str) -> np.ndarray:
+    def answers(self, name: str) -> np.ndarray:
         """Which sequences are answered correctly, (sets, sequences)."""
-        return self.correct[self.rows.index((group, name))]
+        return self.correct[self.names.index(name)]
 
-    def row(self, group: str, name: str) -> np.ndarray:
+    def accuracy(self, name: str) -> np.ndarray:
         """The accuracy on each set, (sets,)."""
-        return self.answers(group, name).mean(1)
+        return self.answers(name).mean(1)
 
     def with_variables(self, n_vars: int) -> np.ndarray:
         """Which sets have sums with `n_vars` variables, (sets,)."""
         return np.array([name.startswith(f"{n_vars}-var") for name in self.sets])
 
-    def relative(self, group: str, name: str) -> float:
+    def relative(self, name: str) -> float:
         """Mean accuracy over the sets divided by that of the whole network.
 
         This is the faithfulness of the kept parts; for `COMPLEMENT` it is small if the named parts are complete.
         """
-        return float(self.row(group, name).mean() / max(self.row("together", WHOLE).mean(), 1 / self.n))
+        return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))
 
-    def worst_set(self, group: str, name: str) -> int:
+    def worst_set(self, name: str) -> int:
         """The index of the set that loses most accuracy."""
-        return int((self.row("together", WHOLE) - self.row(group, name)).argmax())
+        return int((self.accuracy(WHOLE) - self.accuracy(name)).argmax())
 
 
 def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:

@@ -1,4 +1,4 @@
-"""Figures `circuit` and `circuit_only` (ours): the effect of each path, and the accuracy of the paper's parts alone."""
+"""Figures `circuit`, `circuit_only` and `interchange` (ours): what each path, the named parts and activations do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
-from assignadd.figure.style import (
-    DARK_FROM,
-    draw_heat,
-    write_cells,
-)
-from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
-from assignadd.paper.causes.circuit import SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
+from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, SHARES, VERMILION
+from assignadd.paper.causes.circuit import REMOVED, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
+from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
 from assignadd.paper.causes.paths import (  # fmt: skip
     EMBEDDING,
     KEY,
@@ -31,12 +28,11 @@ from assignadd.paper.causes.paths import (  # fmt: skip
     TOKEN_ROLES,
     VALUE,
     Path,
-    direct_logits,
-    path_effects,
+    path_answers,
 )
+from assignadd.stats import wilson
 from assignadd.task.evalsets import LABELS
 
-SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
 LEAST = 0.03  # of the accuracy: smaller effects are not drawn
 COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK, LOGITS: INK}
 ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
@@ -53,68 +49,55 @@ class CircuitData(FigureData):
     roles: list[str]
     receivers: list[str]
     at: list[str]
-    effect: np.ndarray  # (paths, types): accuracy lost without the path, by the number of variables; NaN if absent
-    direct: np.ndarray  # (senders, types): what embedding, layer 1, layer 2 and MLP2 add to the right answer's logit
+    effect: np.ndarray  # (paths,): accuracy lost without the path
 
 
-def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[int, Mapping[str, float]]) -> CircuitData:
-    every_path = set().union(*effects.values())  # sums with fewer variables have fewer paths
-    paths = sorted(every_path, key=lambda path: (path.sender, path.role, path.receiver, path.at))
-    effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
-    senders = (EMBEDDING, LAYER_1, LAYER_2, MLP2)
-    logits = np.array([[of_type[sender] for of_type in direct.values()] for sender in senders])
+def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
+    """The data of figure `circuit`, from the accuracy that is lost without each path."""
+    paths = sorted(effects, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     return CircuitData(
         [path.sender for path in paths],
         [path.role for path in paths],
         [path.receiver for path in paths],
         [path.at for path in paths],
-        effect,
-        logits,
+        np.array([effects[path] for path in paths]),
     )
 
 
 def circuit_caption(data: CircuitData) -> str:
     """The number of paths that matter, and the three that matter most, in words."""
-    effect = np.nan_to_num(data.effect[:, min(SHOWN_VARS, data.effect.shape[1] - 1)])
     largest = [
-        f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({effect[i]:.2f})"
-        for i in np.argsort(-np.abs(effect), kind="stable")[:3]
+        f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({data.effect[i]:.2f})"
+        for i in np.argsort(-np.abs(data.effect), kind="stable")[:3]
     ]
-    drawn = int((np.abs(effect) >= LEAST).sum())
-    return f"Here {drawn} of {len(effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
+    drawn = int((np.abs(data.effect) >= LEAST).sum())
+    return f"Here {drawn} of {len(data.effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
 
 
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
-    shown = min(SHOWN_VARS, data.effect.shape[1] - 1)
+    """Draws figure `circuit`: a box for each component, and an arrow for each path with a visible effect."""
     arrows = [
         _Arrow(_place(sender, role), _place(receiver, at), float(effect), COLOURS[receiver])
         for sender, role, receiver, at, effect in zip(
-            data.senders, data.roles, data.receivers, data.at, data.effect[:, shown], strict=True
+            data.senders, data.roles, data.receivers, data.at, data.effect, strict=True
         )
-        if np.isfinite(effect) and abs(effect) >= LEAST
+        if abs(effect) >= LEAST
     ]
-    used = {place for arrow in arrows for place in (arrow.start, arrow.end)}
+    connected = {place for arrow in arrows for place in (arrow.start, arrow.end)}
     for role in TOKEN_ROLES:
-        _box(axes, _place(EMBEDDING, role), role, _place(EMBEDDING, role) in used)
-        if _place(LAYER_1, role) in used:  # other boxes of this column would stand in the way of arrows past it
-            _box(axes, _place(LAYER_1, role), role, on=True)
+        _draw_box(axes, _place(EMBEDDING, role), role, _place(EMBEDDING, role) in connected)
+        if _place(LAYER_1, role) in connected:  # other boxes of this column would stand in the way of arrows past it
+            _draw_box(axes, _place(LAYER_1, role), role, connected=True)
     for name, place in PORTS.items():
         if name != LAYER_2:
-            _box(axes, place, name, on=True)
-    _box(axes, PORTS[LAYER_2], "attention\nof =", on=True, height=7.0)
+            _draw_box(axes, place, name, connected=True)
+    _draw_box(axes, PORTS[LAYER_2], "attention\nof =", connected=True, height=7.0)
     for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
-        patch = FancyArrowPatch(
-            *arrow.points(np.array([0.0, 1.0])), arrowstyle="-|>,head_length=3.2,head_width=1.6", color=arrow.color,
-            linewidth=0.6 + 3.2 * abs(arrow.effect), alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
-        )  # fmt: skip
-        axes.add_patch(patch)
+        _draw_arrow(axes, arrow)
         label: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}, "zorder": 5}
         axes.text(x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, **label)
     for x, title in TITLES.items():
         axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
-    total, mlp = data.direct[:, shown].sum(), data.direct[-1, shown]
-    share = f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself"
-    axes.text(3.8, 8.0, share, ha="right", va="center", fontsize=7)
     axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
     axes.set_axis_off()
 
@@ -124,20 +107,22 @@ def _place(component: str, role: str) -> tuple[float, float]:
     return PORTS[component] if component in PORTS else (float(component == LAYER_1), float(ORDER.index(role)))
 
 
-def _half(x: float) -> float:
+def _half_width(x: float) -> float:
     """Half the width of a box in this column."""
     return 0.25 if x < 1.5 else 0.15
 
 
-def _box(axes: Axes, place: tuple[float, float], text: str, on: bool, height: float = 0.6) -> None:
-    (x, y), half = place, _half(place[0])
-    face, edge, width = ("white", INK, 0.9) if on else (PALE, GREY, 0.5)
+def _draw_box(axes: Axes, place: tuple[float, float], text: str, connected: bool, height: float = 0.6) -> None:
+    """Draws the box of a component; pale if no arrow is drawn to or from it."""
+    x, y = place
+    half = _half_width(x)
+    face, edge, width = ("white", INK, 0.9) if connected else (PALE, GREY, 0.5)
     patch = FancyBboxPatch(
         (x - half, y - height / 2), 2 * half, height, boxstyle="round,pad=0.02,rounding_size=0.06",
         facecolor=face, edgecolor=edge, linewidth=width, zorder=3,
     )  # fmt: skip
     axes.add_patch(patch)
-    axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if on else GREY, zorder=4)
+    axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if connected else GREY, zorder=4)
 
 
 @dataclass(frozen=True)
@@ -149,10 +134,21 @@ class _Arrow:
 
     def points(self, shares: np.ndarray) -> np.ndarray:
         """(n, 2): points between the edges of its two boxes, at these shares of the way."""
-        tail = self.start[0] + _half(self.start[0]) + 0.02
-        head = self.end[0] - _half(self.end[0]) - 0.02
-        x, y = tail + shares * (head - tail), self.start[1] + shares * (self.end[1] - self.start[1])
+        tail = self.start[0] + _half_width(self.start[0]) + 0.02
+        head = self.end[0] - _half_width(self.end[0]) - 0.02
+        x = tail + shares * (head - tail)
+        y = self.start[1] + shares * (self.end[1] - self.start[1])
         return np.stack([x, y], axis=1)
+
+
+def _draw_arrow(axes: Axes, arrow: _Arrow) -> None:
+    """Draws an arrow, the wider the larger its effect."""
+    tail, head = arrow.points(np.array([0.0, 1.0]))
+    patch = FancyArrowPatch(
+        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", color=arrow.color,
+        linewidth=0.6 + 3.2 * abs(arrow.effect), alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
+    )  # fmt: skip
+    axes.add_patch(patch)
 
 
 ASPECT = 4.0  # a unit of x is as long on paper as so many of y
@@ -170,17 +166,13 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
         candidates = arrow.points(shares)
         other_lines = [line for j, line in enumerate(lines) if j != i]
         nowhere = np.full((1, 2), np.inf)  # in case there is nothing else
-        others = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])
-        apart = np.linalg.norm((candidates[:, None] - others) * scale, axis=-1).min(1)
+        obstacles = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])
+        apart = np.linalg.norm((candidates[:, None] - obstacles) * scale, axis=-1).min(1)
         placed.append(candidates[int((np.minimum(apart, 0.6) - 0.1 * np.abs(shares - 0.45)).argmax())])
     return placed
 
 
-GROUPS = {
-    "together": "parts together (+: added to section 5's)",
-    "kept alone": "one circuit reduced to",
-    "removed alone": "one part removed",
-}
+KEPT_GROUP, REMOVED_GROUP = "parts together (+: added to section 5's)", "one part removed"
 
 
 @dataclass(frozen=True)
@@ -194,25 +186,24 @@ class CircuitOnlyData(FigureData):
 
 
 def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
-    groups = [group for group, _ in circuit.rows]
-    names = [name for _, name in circuit.rows]
-    relative = np.array([circuit.relative(*row) for row in circuit.rows])
-    return CircuitOnlyData(groups, names, circuit.sets, circuit.accuracy, relative, circuit.n)
+    """The data of figure `circuit_only`, from the answers with parts kept and removed."""
+    groups = [REMOVED_GROUP if name in REMOVED else KEPT_GROUP for name in circuit.names]
+    accuracy = np.stack([circuit.accuracy(name) for name in circuit.names])
+    relative = np.array([circuit.relative(name) for name in circuit.names])
+    return CircuitOnlyData(groups, circuit.names, circuit.sets, accuracy, relative, circuit.n)
 
 
 def circuit_only_caption(data: CircuitOnlyData) -> str:
     """The best combination of parts, and the parts whose removal costs most and least, in words."""
-
-    def named(group: str, best: bool) -> str:
-        rows = [i for i, g in enumerate(data.groups) if g == group and data.names[i] != WHOLE]
-        chosen = max(rows, key=lambda i: data.relative[i] if best else -data.relative[i])
-        return f"'{data.names[chosen]}' ({data.relative[chosen]:.2f})"
-
-    alone = data.relative[data.names.index(SECTION_5)] if SECTION_5 in data.names else np.nan
+    relative = dict(zip(data.names, data.relative, strict=True))
+    in_words = {name: f"'{name}' ({share:.2f})" for name, share in relative.items()}
+    combinations = [name for name in data.names if name not in REMOVED and name != WHOLE]
+    removed = [name for name in data.names if name in REMOVED]
     return (
-        f"As a share of the network's mean accuracy: section 5's parts alone have {alone:.2f}, the best combination is "
-        f"{named('together', True)}; removing {named('removed alone', False)} costs most and "
-        f"{named('removed alone', True)} least."
+        f"As a share of the network's mean accuracy: section 5's parts alone have {relative[SECTION_5]:.2f}, the best "
+        f"combination is {in_words[max(combinations, key=relative.__getitem__)]}; removing "
+        f"{in_words[min(removed, key=relative.__getitem__)]} costs most and "
+        f"{in_words[max(removed, key=relative.__getitem__)]} least."
     )
 
 
@@ -235,9 +226,78 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     axes.xaxis.tick_top()
     for start, (group, _) in zip(starts, groupby(data.groups), strict=True):
         axes.annotate(
-            GROUPS[group], (0, start - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
+            group, (0, start - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
             textcoords="offset points", ha="right", va="bottom", fontweight="bold", fontsize=7, annotation_clip=False,
         )  # fmt: skip
+
+
+# By what is exchanged: the marker and the words in the legend.
+EXCHANGED: dict[str, dict[str, Any]] = {
+    "whole": {"color": BLUE, "marker": "o", "label": "the activation"},
+    "elsewhere": {"color": ORANGE, "marker": "X", "label": "another activation"},
+    "untrained": {"color": VERMILION, "marker": "v", "label": "untrained network"},
+}
+
+
+@dataclass(frozen=True)
+class InterchangeData(FigureData):
+    alignments: list[str]  # one for each row; queries by the number of variables in the sum
+    exchanged: list[str]
+    accuracy: np.ndarray  # (alignments, exchanged)
+    low: np.ndarray  # 95 % Wilson interval
+    high: np.ndarray
+    n: np.ndarray  # (alignments,): pairs of prompts
+
+
+def interchange_data(
+    whole: Mapping[str, Outcome], elsewhere: Mapping[str, Outcome], untrained: Mapping[str, Outcome]
+) -> InterchangeData:
+    """The data of figure `interchange`, from the outcomes of what is exchanged."""
+    columns = [_split_queries(outcomes) for outcomes in (whole, elsewhere, untrained)]
+    names = [name for name, outcome in columns[0].items() if outcome.n]
+    n = np.array([columns[0][name].n for name in names])
+    counts = np.array([[column[name].count for column in columns] for name in names])
+    low, high = np.zeros(counts.shape), np.zeros(counts.shape)
+    for (row, column), count in np.ndenumerate(counts):
+        interval = wilson(count, int(n[row]))
+        low[row, column] = interval.low
+        high[row, column] = interval.high
+    return InterchangeData(names, list(EXCHANGED), counts / n[:, None], low, high, n)
+
+
+def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    """The alignments by the name of their row: those of queries have a row for each number of variables."""
+    rows: dict[str, Outcome] = {}
+    for name, outcome in outcomes.items():
+        if "query" in name:  # a literal beside the variable makes a difference
+            rows[f"{name}, 1 variable"] = outcome.with_variables(1)
+            rows[f"{name}, 2 variables"] = outcome.with_variables(2)
+        else:
+            rows[name] = outcome
+    return rows
+
+
+def interchange_caption(data: InterchangeData) -> str:
+    """The lowest accuracy with the activation and the highest of a control, in words."""
+    whole = data.accuracy[:, 0]
+    lowest = int(whole.argmin())
+    return (
+        f"Here the activation reaches {whole.max():.2f} at best and {whole[lowest]:.2f} at worst "
+        f"({data.alignments[lowest]}); no control is above {data.accuracy[:, 1:].max():.2f}."
+    )
+
+
+def draw_interchange(data: InterchangeData, axes: Axes) -> None:
+    """Draws figure `interchange`: a row of markers for each alignment."""
+    y = np.arange(len(data.alignments))
+    for i, name in enumerate(data.exchanged):
+        accuracy = data.accuracy[:, i]
+        errors = np.stack([accuracy - data.low[:, i], data.high[:, i] - accuracy]).clip(0)
+        look = EXCHANGED[name]
+        axes.errorbar(accuracy, y + 0.13 * (i - 1), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
+    axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
+    axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=3, handletextpad=0.3, columnspacing=1.0)
 
 
 CIRCUIT_FIGURE = FigureRecord(
@@ -245,16 +305,22 @@ CIRCUIT_FIGURE = FigureRecord(
     "How much accuracy on sums with one variable is lost when a single path carries its mean over tokens of the "
     "same role. The wider an arrow, the more is lost; effects below .03 are not drawn, and embeddings without "
     "a drawn path are pale.",
-    lambda s: circuit_data(path_effects(s.model), direct_logits(s.model)), on_axes(draw_circuit), height=4.4,
+    lambda s: circuit_data(path_answers(s.model).effects), on_axes(draw_circuit), height=4.4,
     width=7.0, found=circuit_caption,
 )  # fmt: skip
 CIRCUIT_ONLY_FIGURE = FigureRecord(
     "circuit_only", "The circuit alone",
-    "Accuracy with the parts of section 5 and nothing else, and with blocks of QK2 added that find literal "
-    "operands: those of section 7, requested by the last position alone or by the token `=` and its position "
-    "(=), and what numbers that layer 1 copies into `=` request. Below, with one circuit reduced to its named "
-    "part, and with one part removed. A pale cell in the first two groups lacks something that the network uses; "
-    "a dark row in the last group is a part that it can do without.",
-    lambda s: circuit_only_data(circuit_alone_of(s.model)), on_axes(draw_circuit_only), height=6.6, width=6.4,
+    "Accuracy with the parts of section 5 and nothing else, and with the block of QK2 added that finds literal "
+    "operands (section 7), requested by the last position alone or by the token `=` and its position. Below, with "
+    "one part removed. A pale cell in the first group lacks something that the network uses; a dark row in the last "
+    "group is a part that it can do without.",
+    lambda s: circuit_only_data(circuit_alone_of(s.model)), on_axes(draw_circuit_only), height=4.2, width=6.4,
     found=circuit_only_caption,
+)  # fmt: skip
+INTERCHANGE_FIGURE = FigureRecord(
+    "interchange", "Where the program's variables are held",
+    "An activation is taken from another prompt: the share of pairs of prompts whose answer becomes what the program "
+    "says, 1 where the activation holds the variable, about 0 where it does not (the controls).",
+    lambda s: interchange_data(interchange_of(s.model), elsewhere_of(s.model), untrained_interchange(s.model)),
+    on_axes(draw_interchange), height=4.4, found=interchange_caption,
 )  # fmt: skip

@@ -10,16 +10,16 @@ from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
 from assignadd.paper.causes.circuit import (
     COMPLEMENT,
-    COPIED_ALL,
-    COPIED_SLOTS,
-    EQUALS_BOTH,
-    EQUALS_SLOTS,
     LOSS,
-    POSITION_NUMBERS,
-    POSITION_SLOTS,
+    QK1_EQUALS,
+    QK1_NUMBERS,
+    QK1_POSITIONS,
+    QK1_VARIABLES,
+    QK2_IDENTITY,
+    REMOVED,
     SECTION_5,
     SECTION_7,
-    SECTION_7_STEP,
+    SECTION_7_EQUALS,
     WHOLE,
     Blocks,
     circuit_alone,
@@ -73,28 +73,17 @@ def test_frequencies_of_what_numbers_bring():
 
 def test_blocks_are_the_papers():
     slots, equals = (K + 7, K + 8), (TASK.modulus + 1, K + 9)
-    assert BLOCKS.qk1["= to slots"].nonzero().tolist() == [[q, k] for q in equals for k in slots]
-    assert BLOCKS.qk1["numbers to variables"].sum() == 11 * 5 and BLOCKS.qk1["positions to variables"].sum() == 6 * 5
-    assert BLOCKS.qk1["positions to positions"].sum() == 36 and BLOCKS.qk1_named.sum() == 4 + 55 + 30 + 36
+    assert BLOCKS.qk1[QK1_EQUALS].nonzero().tolist() == [[q, k] for q in equals for k in slots]
+    assert BLOCKS.qk1[QK1_NUMBERS].sum() == 11 * 5 and BLOCKS.qk1[QK1_VARIABLES].sum() == 6 * 5
+    assert BLOCKS.qk1[QK1_POSITIONS].sum() == 36 and BLOCKS.qk1_named.sum() == 4 + 55 + 30 + 36
     C, letters = BLOCKS.C, range(TASK.modulus + 3, K)
-    assert BLOCKS.identity.nonzero().tolist() == [[asking, C + key] for asking in letters for key in letters]
-    rows, none = variants(TASK, torch.ones(5, dtype=torch.bool)), torch.zeros_like(BLOCKS.identity)
-    token, position, numbers = C, C + 1, range(TASK.modulus)
-    keys = {
-        POSITION_SLOTS: {position: [*slots]},
-        POSITION_NUMBERS: {position: [*numbers]},
-        SECTION_7: {position: [*slots, *numbers]},  # W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T
-        SECTION_7_STEP: {position: [*slots, *numbers, *(C + v for v in letters)]},
-        EQUALS_SLOTS: {token: [*slots], position: [*slots]},
-        EQUALS_BOTH: {token: [*slots, *numbers], position: [*slots, *numbers]},
-        COPIED_SLOTS: {token: [*slots], position: [*slots]} | {n: [*slots] for n in numbers},
-        COPIED_ALL: {token: [*slots], position: [*slots]} | {n: [*range(2 * C)] for n in numbers},
-    }
-    for name, asked in keys.items():
-        expected = none | BLOCKS.identity
-        for asking, found in asked.items():
-            expected[asking, found] = True
-        assert torch.equal(rows["together", name].qk2, expected), name
+    identity = [[query, C + key] for query in letters for key in letters]
+    assert BLOCKS.identity.nonzero().tolist() == identity
+    # W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T
+    keys = [*range(TASK.modulus), *slots]
+    rows = variants(TASK, torch.ones(5, dtype=torch.bool))
+    for name, queries in ((SECTION_7, [C + 1]), (SECTION_7_EQUALS, [C, C + 1])):  # the last position, the token `=`
+        assert rows[name].qk2.nonzero().tolist() == identity + [[query, key] for query in queries for key in keys]
 
 
 def test_scores_of_the_token_equals_and_of_its_position_are_separate():
@@ -118,66 +107,46 @@ def table():
 
 def test_which_parts_the_hand_made_model_needs(table):
     """Its numbers find variables by position only, and literals are found by the operand slots (section 7)."""
-    assert (table.row("together", WHOLE) == 1).all()
-    unused = [("removed alone", "QK1: numbers to variables"), ("removed alone", "QK1: positions to variables")]
-    sufficient = [("kept alone", x) for x in ("OV1: variables", "OV2: numbers, key frequencies", "MLP2: alone")]
-    assert all((table.row(*row) == 1).all() for row in unused + sufficient)
+    assert (table.accuracy(WHOLE) == 1).all()
+    assert (table.accuracy(QK1_NUMBERS) == 1).all() and (table.accuracy(QK1_VARIABLES) == 1).all()
     literals, bound = table.with_variables(0), table.with_variables(2)
     assert [n for n, own in zip(table.sets, literals, strict=True) if own] == ["0-var train", "0-var add-restricted"]
-    for name in ("OV1: variables", "QK2: identity block"):
-        row = table.row("removed alone", name)
-        # Two variables are right by chance where the sequence assigns no other: in half of those with 2 or 3
-        # assignments.
-        assert (row[literals] == 1).all() and (row[bound] < 0.85).all() and (row[~literals & ~bound] < 0.2).all()
-    row = table.row("removed alone", "QK2: = to operand slots")
-    assert (row[literals] < 0.75).all() and (row[bound] == 1).all()
-    section_5, section_7 = table.row("together", SECTION_5), table.row("together", EQUALS_SLOTS)
-    assert (section_5[bound] == 1).all() and (section_5[literals] < 0.75).all() and (section_7[literals] == 1).all()
+    lost = table.accuracy(QK2_IDENTITY)
+    # Two variables are right by chance where the sequence assigns no other: in half of those with 2 or 3 assignments.
+    assert (lost[literals] == 1).all() and (lost[bound] < 0.85).all() and (lost[~literals & ~bound] < 0.2).all()
+    section_5 = table.accuracy(SECTION_5)
+    assert (section_5[bound] == 1).all() and (section_5[literals] < 0.75).all()
 
 
 def test_faithfulness_and_necessity(table):
-    def worst_loss(group, name):
-        return (table.row("together", WHOLE) - table.row(group, name)).max()
-
-    assert table.relative("together", WHOLE) == 1 and table.relative("together", COMPLEMENT) < 0.25
-    assert (
-        table.relative("together", SECTION_5)
-        < table.relative("together", EQUALS_SLOTS)
-        <= table.relative("together", COPIED_ALL)
-    )
-    needed = {name for group, name in table.rows if group == "removed alone" and worst_loss(group, name) >= LOSS}
-    assert {"QK1: positions to positions", "OV1: variables", "QK2: identity block", "OV2: numbers"} <= needed
-    assert not {"QK1: numbers to variables", "QK1: positions to variables"} & needed
-    enough = {name for group, name in table.rows if group == "kept alone" and worst_loss(group, name) < LOSS}
-    assert enough == {"OV1: variables", "OV2: numbers, key frequencies", "MLP2: alone"}
-    assert worst_loss("together", WHOLE) == 0
-    lost = table.row("together", WHOLE) - table.row("removed alone", "QK2: identity block")
-    assert lost[table.worst_set("removed alone", "QK2: identity block")] == lost.max() > 0.5
+    losses = {name: (table.accuracy(WHOLE) - table.accuracy(name)) for name in table.names}
+    assert table.relative(WHOLE) == 1 and table.relative(COMPLEMENT) < 0.25 and table.relative(SECTION_5) < 1
+    assert {name for name in REMOVED if losses[name].max() >= LOSS} == {QK1_EQUALS, QK1_POSITIONS, QK2_IDENTITY}
+    lost = losses[QK2_IDENTITY]
+    assert lost[table.worst_set(QK2_IDENTITY)] == lost.max() > 0.5
 
 
 def test_all_rows_of_the_table_differ():
     rows = variants(TASK, torch.tensor([True, False, True, False, True]))
-    found = [kept_logits(STACK, TOKENS[0], keep) for keep in rows.values()]
-    assert len({tuple(x.flatten()[:40].tolist()) for x in found}) == len(rows)
+    logits = [kept_logits(STACK, TOKENS[0], keep) for keep in rows.values()]
+    assert len({tuple(x.flatten()[:40].tolist()) for x in logits}) == len(rows)
 
 
-def test_section_7_finds_the_literals_that_section_5_leaves_out():
-    """On a network of the census, p_T finds some literals, `=` with its position most, and copied numbers the rest."""
+def test_section_7_finds_literals_that_section_5_leaves_out():
+    """On a network of the census, p_T finds some literals, and `=` with its position most."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(0)
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)
     literals, bound = table.with_variables(0), table.with_variables(2)
-    section_5, position, equals, copied = (
-        table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH, COPIED_ALL)
-    )
+    section_5, position, equals = (table.accuracy(name) for name in (SECTION_5, SECTION_7, SECTION_7_EQUALS))
     assert (section_5[bound] > 0.93).all() and (section_5[literals] < 0.15).all()
     assert ((position[literals] > 0.25) & (position[literals] < 0.5)).all()
-    assert ((equals[literals] > 0.7) & (equals[literals] < 0.9)).all() and (copied > 0.93).all()
+    assert ((equals[literals] > 0.7) & (equals[literals] < 0.9)).all()
 
 
 def test_on_the_papers_network_the_parts_of_both_sections_are_enough(paper_run):
     table = circuit_alone(paper_run.checkpoint(40_000), paper_run.configs[0], paper_run.seen[0], 200)
     literals, bound = table.with_variables(0), table.with_variables(2)
-    section_5, position, equals = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH))
+    section_5, position, equals = (table.accuracy(name) for name in (SECTION_5, SECTION_7, SECTION_7_EQUALS))
     assert (section_5[bound] > 0.93).all() and (section_5[literals] < 0.2).all()
     assert ((position[literals] > 0.45) & (position[literals] < 0.75)).all() and (equals > 0.93).all()

@@ -86,7 +86,7 @@ from assignadd.interventions import apply, read_specification
 
 run = open_run(${py(at.run)})
 model = load_stack(run, step=${at.step}).models(run.index_of(${at.seed}))
-interventions = read_specification(${py(toJson(spec))}).interventions
+interventions = read_specification(${py(toJson(spec))})
 tokens = torch.tensor([parse(${py(at.tokens)}, run.config.task)])[None]
 ${swaps ? donor : ""}logits = apply(model, tokens, interventions${swaps ? ", donors=donor" : ""})
 print(int(logits.argmax()))
