@@ -2,8 +2,8 @@
 
 `python -m findings.operand_attention.table RUN ...` prints such a table for the networks of other runs. Its fields, for
 each model and evaluation set: the accuracy without a change; the accuracy lost with each change, with its interval;
-and the mean weights of `=` in layer 1 by kind of key. The runs of the table are `twelve`, the seeds in which the operand
-slots often do not have the two largest weights, and `ordinary`, ten others. The table in this folder also has
+and the mean weights of `=` in layer 1 by kind of key. The runs of the table are `twelve`, the seeds in which the
+operand slots often do not have the two largest weights, and `ordinary`, ten others. The table in this folder also has
 changes that were not used, and how often the slots have the two largest weights.
 """
 

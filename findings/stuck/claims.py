@@ -145,7 +145,6 @@ STUCK = (
         for id, name, words in (
             ("held-out", rule.HELD_OUT, "one variable and a held-out pair"),
             ("banned", rule.BANNED, "a variable in a banned slot"),
-            ("two-variables", rule.TWO, "two variables"),
         )
     ),
     Claim.ours("stuck-twice-the-literal",
@@ -173,13 +172,8 @@ STUCK_SEEDS = tuple(
 HELD = "the accuracy on sums with one variable and a held-out pair is"
 PRODUCTS = (
     ("", "held_out", f"{HELD} that on literal sums times binding."),
-    ("-two-variables", "two_variables",
-     "the accuracy on sums with two variables is that on literal sums times binding squared."),
-    ("-attention", "attending",
-     "the accuracy on sums with one variable is that on literal sums times the share in which `=` attends to both "
-     "values."),
     ("-guessing", "held_out_guessing", f"{HELD} that of a mixture of binding and of guesses without names."),
-)  # fmt: skip
+)
 COMPOSITION = tuple(
     Claim.ours(f"composition-{phase}{id}", f"{when} {says}", rule=Between(-0.05, 0.05),
                measured=median_residual(field, binding),
