@@ -83,10 +83,9 @@ PLATEAU = Study(
     unit=UNIT,
     method=(
         "Three stuck networks of census-six are trained on, with data and initial weights of seeds that are used "
-        f"nowhere else, from {PLATEAU_SEED} on. A part is frozen for all {STEPS:,} steps unchanged, with initial weights of "
-        "another seed, or with the weights of a network that binds. In four cells "
-        "training starts from the initial weights of the stuck seeds; in three of these a part of a network that binds "
-        "is given and frozen."
+        f"nowhere else, from {PLATEAU_SEED} on. A part is frozen for all {STEPS:,} steps: unchanged, with initial "
+        "weights of another seed, or with the weights of a network that binds. In four cells training starts from the "
+        "initial weights of the stuck seeds; in three of these a part of a network that binds is given and frozen."
     ),
     ask=(
         share("binds").of(*(stuck(part, GIVEN_FROZEN) for part in LAYER_1)).at_least(0.5),
