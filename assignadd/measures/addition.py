@@ -253,14 +253,10 @@ def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "
 class Filtered:
     """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant."""
 
-    whole: Float[Tensor, " M"]
-    """With all frequencies: `ov2_mlp2_accuracy`."""
     restricted: Float[Tensor, " M"]
     """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
     """With all other frequencies."""
-    without: Float[Tensor, "M F"]
-    """With all frequencies but one, for each of the network's frequencies; NaN for the rest."""
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
@@ -269,17 +265,14 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
     of_models = zip(network_frequencies(stack), number_preactivations(stack), mlp_readout(stack), strict=True)
-    restricted, excluded, without = [], [], []
-    for network, x, readout in of_models:
-        removed = [~network, network, *network.diag()[network]]  # the last ones are each of its frequencies
+    accuracies = []
+    for is_own, x, readout in of_models:
         # With no frequency left this is a constant; a difference would leave rounding errors, which can be told apart.
-        versions = (restricted_to(x[None], ~frequencies)[0] for frequencies in removed)
-        best = torch.stack([best_answers(version, readout) for version in versions])
-        accuracies = is_answer(stack.config.task, best).to(x.dtype).mean((1, 2))
-        restricted.append(accuracies[0])
-        excluded.append(accuracies[1])
-        without.append(accuracies.new_full(network.shape, torch.nan).masked_scatter(network, accuracies[2:]))
-    return Filtered(ov2_mlp2_accuracy(stack), torch.stack(restricted), torch.stack(excluded), torch.stack(without))
+        parts = torch.cat([restricted_to(x[None], is_own), restricted_to(x[None], ~is_own)])
+        best = torch.stack([best_answers(part, readout) for part in parts])
+        accuracies.append(is_answer(stack.config.task, best).to(x.dtype).mean((1, 2)))
+    restricted, excluded = torch.stack(accuracies, 1)
+    return Filtered(restricted, excluded)
 
 
 def restricted_to(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from assignadd.config import Config, Model
 from assignadd.measures import scores
 from assignadd.measures.accuracies import variable_accuracy, variable_exam
-from assignadd.measures.addition import filtered_accuracies, ov2_mlp2_accuracy
+from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
 from assignadd.measures.probes import TRAIN_SHARE, variable_probes
 from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
@@ -173,10 +173,6 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("fourier_frequencies", "number of the network's frequencies", "frequencies", needs=PAPER_NEEDS),
     Column("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs", needs=PAPER_NEEDS),
-    Column(
-        "accuracy without frequency {frequency}", "OV2 and MLP2 add without frequency {frequency}", "of pairs",
-        needs=PAPER_NEEDS,
-    ),
     Column("qk1 = to {variable}", "QK1: score of = for {variable}", "score", needs=QK1_NEEDS),
     Column("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
 )  # fmt: skip
@@ -299,13 +295,12 @@ def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
 def fourier_columns(stack: Stack) -> Columns:
     """The accuracy of the addition circuit, also with some frequencies removed, and the number of its frequencies."""
     filtered = filtered_accuracies(stack)
-    columns = {
-        "ov2_mlp2_accuracy": filtered.whole,
-        "fourier_frequencies": (~filtered.without.isnan()).sum(1),
+    return {
+        "ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack),
+        "fourier_frequencies": network_frequencies(stack).sum(1),
         "fourier_restricted_accuracy": filtered.restricted,
         "fourier_excluded_accuracy": filtered.excluded,
     }
-    return columns | {f"accuracy without frequency {k}": column for k, column in enumerate(filtered.without.T, 1)}
 
 
 class ProgressObserver:
