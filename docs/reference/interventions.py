@@ -3,7 +3,7 @@
 import torch
 
 from assignadd import load_stack, open_run, parse
-from assignadd.interventions import Cut, Pattern, Replace, Swap, apply, effect, read_specification
+from assignadd.interventions import Cut, Pattern, Replace, Swap, apply
 
 run = open_run("census-six")
 stack = load_stack(run).models(0)  # seed 0, which binds
@@ -14,14 +14,9 @@ for change in (
     Pattern(layer=2, query="equals", weights={"first_value": 0.5, "second_value": 0.5}),
     Replace("zero", "blocks.1.hook_mlp_out"),
 ):
-    found = effect(stack, tokens, [change])
-    print(change, [answer.item() for answer in found.answers])
+    print(change, apply(stack, tokens, [change]).argmax(-1).item())
 
 # QK2 of seed 1, which never binds, in seed 0; the last argument says whose weights are taken.
 stuck = load_stack(run).models(1)
 logits = apply(stack, tokens, [Swap("qk2", seed=1)], donors=lambda swap, model: stuck)
 print("with QK2 of seed 1:", logits.argmax(-1).item())
-
-# The JSON of `assignadd intervene` and of the page.
-read = read_specification('[{"action": "cut", "layer": 1, "query": "equals", "key": "first"}]')
-print(apply(stack, tokens, read.interventions).argmax(-1).item())

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import assignadd
-from assignadd import PRESETS, Member
+from assignadd.config import PRESETS, Member
 from assignadd.figure import figure
 from assignadd.model import handmade
 from assignadd.study.files import read_study

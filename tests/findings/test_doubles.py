@@ -9,9 +9,10 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from assignadd import PRESETS, Member
+from assignadd.config import PRESETS, Member
 from assignadd.measures import every_pair
-from assignadd.model import Transformer, answer_logits, handmade, initial_stack
+from assignadd.model import answer_logits, handmade, initial_stack
+from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import open_run, shipped
 from assignadd.study import StudyTable
 from assignadd.task import pair_split

@@ -8,7 +8,8 @@ import torch
 
 import assignadd
 from assignadd.ledger import judge, networks_of
-from assignadd.model import LastLayer, Transformer
+from assignadd.model import LastLayer
+from assignadd.model.transformer import Transformer
 from assignadd.task import Positions
 from assignadd.user_file import user_module
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens

@@ -8,7 +8,7 @@ import polars
 import pytest
 import torch
 
-from assignadd import PRESETS, Member
+from assignadd.config import PRESETS, Member
 from assignadd.model import Stack, answer_logits, handmade, initial_stack
 from assignadd.runs.folder import find_runs
 from assignadd.study.files import run_study

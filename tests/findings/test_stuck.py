@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import assignadd
-from assignadd import PRESETS, parse, render
+from assignadd import PRESETS, parse
 from assignadd.dynamics import Curves
 from assignadd.ledger import judge, networks_of
 from assignadd.sweeps import Populations, shipped_population
 from assignadd.task import EVAL_SETS, Sampler, Vocabulary, pair_split
+from assignadd.task.text import render
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "stuck"
