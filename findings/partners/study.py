@@ -49,7 +49,7 @@ def pair_accuracies(stack: Stack, configs: Sequence[Config], seen: Tensor) -> li
     for first, second in permutations(range(task.n_vars), 2):
         v, w = task.variables[first], task.variables[second]
         if (v in task.banned_first) + (w in task.banned_second) == 1:
-            sets.append(EvalSet(f"{v} + {w}", 2, "seen", 1, first, second))
+            sets.append(EvalSet(f"{v} + {w}", 2, "seen", 1, (first, second)))
             never.append({v, w} <= set(task.banned_first) or {v, w} <= set(task.banned_second))
     accuracies = Exam(configs, seen, sets, SEQUENCES, seen.device, DRAWS[0]).accuracies(stack)
     is_never = torch.tensor(never)
