@@ -23,7 +23,7 @@ from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
 from assignadd.model.forward import largest, traces
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.table import covers
 from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
@@ -194,20 +194,6 @@ def circuit_waves(stack: Stack) -> Waves:
     return _fitted_waves((x + mean).unsqueeze(1).expand(-1, 2, -1, -1), variance)
 
 
-def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
-    """The waves of the preactivations in training sequences (see `context_preactivations`)."""
-    of_models = [
-        waves(context_preactivations(model, configs[i : i + 1], seen[i : i + 1]))
-        for i, model in enumerate(single_models(stack))
-    ]
-    return Waves(
-        frequency=torch.cat([w.frequency for w in of_models]),
-        share=torch.cat([w.share for w in of_models]),
-        amplitude=torch.cat([w.amplitude for w in of_models]),
-        phase=torch.cat([w.phase for w in of_models]),
-    )
-
-
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
@@ -290,7 +276,7 @@ def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) 
 @per_network(slow=True)
 def waves_of(network: Network) -> Waves:
     """The best wave of every neuron, over all pairs in contexts of the training distribution."""
-    return context_waves(network.stack, [network.config], network.seen[None])
+    return waves(context_preactivations(network.stack, [network.config], network.seen[None]))
 
 
 @per_network(slow=True)
