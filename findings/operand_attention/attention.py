@@ -26,7 +26,7 @@ NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slo
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
 NO_FIRST, NO_SECOND, NO_SLOTS = "no first slot", "no second slot", "no operand slots"
 # The kinds of keys whose weights are reported: attributes of `Keys`.
-KINDS = ("variable", "literal", "equals", "plus", "prefix")
+KINDS = ("variable", "literal", "equals")
 
 
 class Keys:
@@ -35,12 +35,11 @@ class Keys:
     def __init__(self, positions: Positions):
         self.positions = positions
         self.first, self.second = positions.mask("first"), positions.mask("second")
-        self.equals, self.plus = positions.mask("equals"), positions.mask("plus")
+        self.equals = positions.mask("equals")
         first_is_variable, second_is_variable = positions.roles.is_variable[:, None].unbind(-1)  # (B, 1) each
         self.slots = self.first | self.second
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
         self.literal = self.slots & ~self.variable
-        self.prefix = ~(self.slots | self.equals | self.plus)
 
 
 Row = Float[Tensor, "B T"]

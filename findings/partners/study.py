@@ -110,11 +110,8 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     task = STUDY.base.task
     never = [any({name[0], name[4]} <= set(banned) for banned in task.bans) for name in ordered]
     axes = figure.subplots()
-    axes.bar(
-        range(len(ordered)),
-        [fails[name] for name in ordered],
-        color=[COLORS.vermilion if n else COLORS.grey for n in never],
-    )
+    colors = [COLORS.vermilion if never_meet else COLORS.grey for never_meet in never]
+    axes.bar(range(len(ordered)), [fails[name] for name in ordered], color=colors)
     axes.set_xticks(range(len(ordered)), [name[:5] for name in ordered], rotation=90, fontsize=6)
     axes.bar([0], [0], color=COLORS.vermilion, label="variables that never meet in training")
     axes.bar([0], [0], color=COLORS.grey, label="variables that meet, in the other order")
