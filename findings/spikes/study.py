@@ -48,7 +48,7 @@ float64, and in float64 throughout; an evaluation every {EVERY} steps.""",
         measures.SATURATED_RISE,
         measures.SATURATED_BURST,
         measures.QK2_RISE,
-    ),  # fmt: skip
+    ),
     ask=(
         share(SHARP, among="binds").at_least(0.8),
         mean(SPIKES, among="binds").versus(SINGLE, between=(-1, 1)),
