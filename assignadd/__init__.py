@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from assignadd.api import metrics as metrics
     from assignadd.api import onsets as onsets
     from assignadd.api import open_run as open_run
-    from assignadd.api import phases as phases
     from assignadd.api import table as table
     from assignadd.api import train as train
     from assignadd.config import PRESETS as PRESETS
     from assignadd.config import Config as Config
-    from assignadd.config import ConfigError as ConfigError
-    from assignadd.config import Member as Member
     from assignadd.paper.ledger import claims as claims
     from assignadd.runs.transformer_lens import from_transformer_lens as from_transformer_lens
     from assignadd.runs.transformer_lens import to_transformer_lens as to_transformer_lens
     from assignadd.task.text import parse as parse
-    from assignadd.task.text import render as render
 
 __all__, __getattr__ = lazily(
     __name__,
@@ -42,13 +38,12 @@ __all__, __getattr__ = lazily(
             "metrics",
             "onsets",
             "open_run",
-            "phases",
             "table",
             "train",
         ),
         "assignadd.paper.ledger": ("claims",),
-        "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
+        "assignadd.config": ("PRESETS", "Config"),
         "assignadd.runs.transformer_lens": ("from_transformer_lens", "to_transformer_lens"),
-        "assignadd.task.text": ("parse", "render"),
+        "assignadd.task.text": ("parse",),
     },
 )

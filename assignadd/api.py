@@ -29,7 +29,6 @@ from assignadd.training.loop import Listener, train_run
 if TYPE_CHECKING:
     import polars
 
-    from assignadd.dynamics.phases import Phases
 
 EACH_SEED_ONCE = "a list of whole numbers or members, at least one and each once"
 
@@ -125,15 +124,6 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
         with contextlib.suppress(RunError):  # a run that may only be read
             write_measures(run, table)
     return table
-
-
-def phases(run: str | Path | Run) -> list[Phases]:
-    """For each model of a run, when addition, binding and refinement came to last, and both spikes."""
-    from assignadd.dynamics.phases import find_phases
-    from assignadd.dynamics.trajectory import accuracy_curves
-
-    run = open_run(run)
-    return [find_phases(accuracy_curves(run, model)) for model in range(len(run.members))]
 
 
 def onsets(run: str | Path | Run) -> polars.DataFrame:

@@ -86,7 +86,7 @@ def _measures(
             probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
         ],
         "Fourier analysis": lambda: (
-            addition.context_waves(stack, configs, seen), addition.circuit_waves(stack),
+            addition.waves(addition.context_preactivations(stack, configs, seen)), addition.circuit_waves(stack),
             addition.filtered_accuracies(stack), addition.embedding_spectrum(stack), addition.readout_spectrum(stack),
         ),
         "score tables": lambda: (

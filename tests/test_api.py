@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.parametrize("seeds", [[], "0..3", [0, 0], [-1], [2**63], [1.0], [True], ["0"], [[0]], 3, None])
 def test_what_is_no_list_of_seeds_is_refused_before_anything_else(tmp_path, seeds):
-    with pytest.raises(assignadd.ConfigError, match=r"seeds = .*whole number"):
+    with pytest.raises(ValueError, match=r"seeds = .*whole number"):
         assignadd.train(SMOKE, seeds, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -41,7 +41,7 @@ def test_measures_recorded_live_are_those_of_the_checkpoints(run):
             assert row[name] == pytest.approx(same[name], rel=1e-4, abs=1e-5), name
 
 
-def test_onsets_and_phases(run):
+def test_onsets(run):
     found, measures = assignadd.onsets(run), assignadd.measure(run)
     assert (
         found["seed"].unique().sort().to_list() == [0, 1] and found["onset"].dtype == found["n"].dtype == polars.Int64
@@ -54,8 +54,6 @@ def test_onsets_and_phases(run):
         up = [step for step, value in own.select("step", row["curve"]).iter_rows() if value >= row["threshold"]]
         stays = [step for step in up if set(own["step"].filter(own["step"] >= step)) <= set(up)]
         assert row["onset"] == (min(stays) if stays else None)
-    phases = assignadd.phases(run)
-    assert len(phases) == 2 and all(p.binding is None and "no first phase" in p.summary for p in phases)
 
 
 def test_the_ledger(run):

@@ -3,7 +3,7 @@
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.columns import ProgressObserver
-from assignadd.measures.scores import qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.scores import qk2_ov1_var_identity
 from assignadd.measures.sequences import every_pair, sequences
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "every_pair",
     "ov2_mlp2_accuracy",
     "qk2_ov1_var_identity",
-    "qk2_ov1_var_margin",
     "sequences",
 ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,7 +19,7 @@ from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
 from assignadd.network import Network, per_network
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import HELD_OUT_CLASSES, LITERAL, EvalSet, all_sets, count_banned
+from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
 from assignadd.task.positions import operand_names
 from assignadd.task.sampler import EmptySetError
 from assignadd.task.splits import distinct_sums
@@ -173,12 +172,12 @@ def variable_sets(task: Task) -> list[EvalSet]:
 
     Sums have as many variables as the task allows.
     """
-    sets, slots = [], operand_names(task)
-    for slot in slots:
+    sets = []
+    for slot, name in enumerate(operand_names(task)):
         for v, letter in enumerate(task.variables):
-            n_banned = count_banned(task, *(v if name == slot else LITERAL for name in slots))
-            required: dict[str, Any] = {slot: v}
-            sets.append(EvalSet(f"{letter} {slot}", task.variable_counts[-1], n_banned=n_banned, **required))
+            n_banned = int(letter in task.bans[slot])
+            in_slots = (*[None] * slot, v)
+            sets.append(EvalSet(f"{letter} {name}", task.variable_counts[-1], n_banned=n_banned, in_slots=in_slots))
     return sets
 
 

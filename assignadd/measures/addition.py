@@ -23,7 +23,7 @@ from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
 from assignadd.model.forward import largest, traces
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.table import covers
 from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
@@ -194,20 +194,6 @@ def circuit_waves(stack: Stack) -> Waves:
     return _fitted_waves((x + mean).unsqueeze(1).expand(-1, 2, -1, -1), variance)
 
 
-def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
-    """The waves of the preactivations in training sequences (see `context_preactivations`)."""
-    of_models = [
-        waves(context_preactivations(model, configs[i : i + 1], seen[i : i + 1]))
-        for i, model in enumerate(single_models(stack))
-    ]
-    return Waves(
-        frequency=torch.cat([w.frequency for w in of_models]),
-        share=torch.cat([w.share for w in of_models]),
-        amplitude=torch.cat([w.amplitude for w in of_models]),
-        phase=torch.cat([w.phase for w in of_models]),
-    )
-
-
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
@@ -253,14 +239,10 @@ def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "
 class Filtered:
     """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant."""
 
-    whole: Float[Tensor, " M"]
-    """With all frequencies: `ov2_mlp2_accuracy`."""
     restricted: Float[Tensor, " M"]
     """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
     """With all other frequencies."""
-    without: Float[Tensor, "M F"]
-    """With all frequencies but one, for each of the network's frequencies; NaN for the rest."""
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
@@ -269,17 +251,14 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
     of_models = zip(network_frequencies(stack), number_preactivations(stack), mlp_readout(stack), strict=True)
-    restricted, excluded, without = [], [], []
-    for network, x, readout in of_models:
-        removed = [~network, network, *network.diag()[network]]  # the last ones are each of its frequencies
+    accuracies = []
+    for is_own, x, readout in of_models:
         # With no frequency left this is a constant; a difference would leave rounding errors, which can be told apart.
-        versions = (restricted_to(x[None], ~frequencies)[0] for frequencies in removed)
-        best = torch.stack([best_answers(version, readout) for version in versions])
-        accuracies = is_answer(stack.config.task, best).to(x.dtype).mean((1, 2))
-        restricted.append(accuracies[0])
-        excluded.append(accuracies[1])
-        without.append(accuracies.new_full(network.shape, torch.nan).masked_scatter(network, accuracies[2:]))
-    return Filtered(ov2_mlp2_accuracy(stack), torch.stack(restricted), torch.stack(excluded), torch.stack(without))
+        parts = torch.cat([restricted_to(x[None], is_own), restricted_to(x[None], ~is_own)])
+        best = torch.stack([best_answers(part, readout) for part in parts])
+        accuracies.append(is_answer(stack.config.task, best).to(x.dtype).mean((1, 2)))
+    restricted, excluded = torch.stack(accuracies, 1)
+    return Filtered(restricted, excluded)
 
 
 def restricted_to(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
@@ -297,7 +276,7 @@ def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) 
 @per_network(slow=True)
 def waves_of(network: Network) -> Waves:
     """The best wave of every neuron, over all pairs in contexts of the training distribution."""
-    return context_waves(network.stack, [network.config], network.seen[None])
+    return waves(context_preactivations(network.stack, [network.config], network.seen[None]))
 
 
 @per_network(slow=True)

@@ -7,6 +7,7 @@ fast enough to be taken during a sweep.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ from torch import Tensor
 from assignadd.config import Config, Model
 from assignadd.measures import scores
 from assignadd.measures.accuracies import variable_accuracy, variable_exam
-from assignadd.measures.addition import filtered_accuracies, ov2_mlp2_accuracy
+from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
 from assignadd.measures.probes import TRAIN_SHARE, variable_probes
 from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
@@ -173,10 +174,6 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("fourier_frequencies", "number of the network's frequencies", "frequencies", needs=PAPER_NEEDS),
     Column("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs", needs=PAPER_NEEDS),
-    Column(
-        "accuracy without frequency {frequency}", "OV2 and MLP2 add without frequency {frequency}", "of pairs",
-        needs=PAPER_NEEDS,
-    ),
     Column("qk1 = to {variable}", "QK1: score of = for {variable}", "score", needs=QK1_NEEDS),
     Column("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
 )  # fmt: skip
@@ -223,12 +220,11 @@ class ProgressMeasures:
 
     def __call__(self, stack: Stack) -> Columns:
         return (
-            where_defined(fourier_columns, stack)
-            | score_columns(stack)
+            where_defined(stack, fourier_columns, qk1_columns, qk2_columns)
             | self.routing(stack)
-            | where_defined(self.probes, stack)
+            | where_defined(stack, self.probes)
             | accuracy_columns(stack, self.exam)
-            | where_defined(variable_score_columns, stack)
+            | where_defined(stack, variable_score_columns)
             | {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
         )
 
@@ -249,32 +245,35 @@ class StackProgress:
         return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
 
 
-def where_defined(measures: Measures, stack: Stack) -> Columns:
-    """These columns; none for an architecture that they are not defined for (`not_defined` lists them)."""
-    try:
-        return measures(stack)
-    except NotDefined:
-        return {}
+def where_defined(stack: Stack, *measures: Measures) -> Columns:
+    """The columns of those measures that are defined for the architecture (`not_defined` lists the others)."""
+    columns: Columns = {}
+    for measure in measures:
+        with contextlib.suppress(NotDefined):
+            columns |= measure(stack)
+    return columns
 
 
 def circuit_columns(stack: Stack) -> Columns:
     """The measures that depend only on the weights, as far as they are defined for the architecture."""
-    return where_defined(lambda s: {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(s)}, stack) | score_columns(stack)
+    return where_defined(stack, addition_columns, qk1_columns, qk2_columns)
 
 
-def score_columns(stack: Stack) -> Columns:
-    """The measures of attention scores between embeddings, as far as they are defined for the architecture."""
-    return where_defined(_previous_columns, stack) | where_defined(_matching_columns, stack)
+def addition_columns(stack: Stack) -> Columns:
+    """The accuracy of the addition circuit."""
+    return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
 
 
-def _previous_columns(stack: Stack) -> Columns:
+def qk1_columns(stack: Stack) -> Columns:
+    """How often a number finds the position before it in QK1."""
     return {
         "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
         "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
     }
 
 
-def _matching_columns(stack: Stack) -> Columns:
+def qk2_columns(stack: Stack) -> Columns:
+    """How well variables match themselves in QK2."""
     margin = scores.qk2_ov1_var_margin(stack)
     return {
         "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
@@ -299,13 +298,11 @@ def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
 def fourier_columns(stack: Stack) -> Columns:
     """The accuracy of the addition circuit, also with some frequencies removed, and the number of its frequencies."""
     filtered = filtered_accuracies(stack)
-    columns = {
-        "ov2_mlp2_accuracy": filtered.whole,
-        "fourier_frequencies": (~filtered.without.isnan()).sum(1),
+    return addition_columns(stack) | {
+        "fourier_frequencies": network_frequencies(stack).sum(1),
         "fourier_restricted_accuracy": filtered.restricted,
         "fourier_excluded_accuracy": filtered.excluded,
     }
-    return columns | {f"accuracy without frequency {k}": column for k, column in enumerate(filtered.without.T, 1)}
 
 
 class ProgressObserver:

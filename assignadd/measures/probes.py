@@ -39,8 +39,6 @@ ANSWER_RIDGE = 1.0
 VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
-STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
-"""The stages of `=` in the paper's network; `probed_stages` has those of any."""
 ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU", "abs": "|x|"}
 
 
@@ -86,7 +84,7 @@ def answer_probes(
     accuracies = []
     for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
         stages = probed_stages(trace, model)
-        probes = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
+        probes = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in stages.values()]
         accuracies.append(torch.stack(probes, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
     return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
@@ -131,23 +129,15 @@ def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: i
 
 
 def least_squares_probe(
-    x: Float[Tensor, "n d"],
-    labels: Int[Tensor, "L n"],
-    classes: int,
-    n_train: int,
-    ridge: float,
-    through: Float[Tensor, "d h"] | None = None,
+    x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int, n_train: int, ridge: float
 ) -> Float[Tensor, "2 L"]:
-    """Accuracy on the test rows (the last ones) and on the training rows, for each of L labellings of the same rows.
-
-    The features are the rows of `x`, or those of `x @ through`, which is not computed.
-    """
+    """Accuracy on the test rows (the last ones) and on the training rows, for each of L labellings of the same rows."""
     x = x - x[:n_train].mean(0)
     train, train_labels = x[:n_train], labels[:, :n_train]
     counts = torch.stack([row.bincount(minlength=classes) for row in train_labels]).to(x.dtype)  # (L, classes)
     # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
     sums = _sums_by_class(train, train_labels, classes).flatten(0, 1)
-    weights = _ridge_weights(_gram(train), sums.T, ridge, through)  # (d, L classes)
+    weights = _ridge_weights(_gram(train), sums.T, ridge)  # (d, L classes)
     scores = torch.addmm((counts / n_train).flatten(), x, weights)  # (n, L classes)
     guesses = largest(scores.view(len(x), *counts.shape)).T  # (L, n)
     right = (guesses == labels).to(x.dtype)
@@ -164,27 +154,17 @@ def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes:
     return sums
 
 
-def _ridge_weights(
-    gram: Float[Tensor, "d d"], products: Float[Tensor, "d k"], ridge: float, through: Float[Tensor, "d h"] | None
-) -> Float[Tensor, "d k"]:
-    """The weights w, to be multiplied by x, of ridge regressions of k targets y on x or on x @ `through` = x A.
+def _ridge_weights(gram: Float[Tensor, "d d"], products: Float[Tensor, "d k"], ridge: float) -> Float[Tensor, "d k"]:
+    """The weights (x^T x + s)^-1 x^T y of ridge regressions of k targets y on x, from x^T x and x^T y.
 
-    `gram` is G = x^T x, `products` is x^T y; the ridge is s, `ridge` times the features' mean power. On x A the weights
-    are (A^T G A + s)^-1 A^T x^T y, and A times that is K (G K + s)^-1 x^T y with K = A A^T, which has only d rows. In
-    float32 that loses a digit at a ridge of 1, which is used here, and three at .01.
+    The ridge s is `ridge` times the features' mean power.
     """
-    if through is None:
-        matrix, power = gram, gram.trace() / len(gram)
-    else:
-        kernel = through @ through.T
-        matrix, power = gram @ kernel, (gram * kernel).sum() / through.shape[1]
+    power = gram.trace() / len(gram)
     # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
-    matrix.diagonal().add_((ridge * power).clamp(min=1e-30))
-    if through is None:
-        # Of a network that diverged the matrix is NaN, and so are the weights; some libraries refuse to factor it.
-        factor, _ = torch.linalg.cholesky_ex(matrix, check_errors=bool(power.isfinite()))
-        return torch.cholesky_solve(products, factor)
-    return kernel @ torch.linalg.solve(matrix, products)
+    gram.diagonal().add_((ridge * power).clamp(min=1e-30))
+    # Of a network that diverged the matrix is NaN, and so are the weights; some libraries refuse to factor it.
+    factor, _ = torch.linalg.cholesky_ex(gram, check_errors=bool(power.isfinite()))
+    return torch.cholesky_solve(products, factor)
 
 
 def _gram(x: Float[Tensor, "n d"], rows: int = 64) -> Float[Tensor, "d d"]:
@@ -214,33 +194,30 @@ def adam_probe(
     return ((x[n_train:] @ weights.T).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
 
 
-@dataclass(frozen=True)
-class Stage:
-    """The vectors at `=` of one stage: the rows of `x`, or of `x @ through`."""
+def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]:
+    """The vectors at `=` that are probed, by the name of their stage, from the trace of one model.
 
-    x: Float[Tensor, "n d"]
-    through: Float[Tensor, "d h"] | None = None
-
-
-def probed_stages(trace: Trace, model: Stack) -> dict[str, Stage]:
-    """The vectors at `=` that are probed, by name, from the trace of one model.
-
-    In the last layer they are those of `STAGES`; without an MLP there, `before attention` and `after attention`. Before
-    them, in a network with more than two layers or with an earlier MLP, is the residual after each earlier part.
+    These are the stages of the last layer, and before them the residual after each earlier part of a network that has
+    more layers, or more MLPs, than the paper's.
     """
-    shape, residuals = model.config.model, trace.residuals
+    shape = model.config.model
     has_mlp = shape.d_mlp[-1] is not None
-    parts = list(residuals)[: -2 if has_mlp else -1]  # up to the last attention
-    stages = {f"after {part}": Stage(residuals[part]) for part in parts[1:-1]}  # the embedding of `=` is a constant
-    stages[STAGES[0]] = Stage(residuals[parts[-1]])
+    n_after = 2 if has_mlp else 1  # residuals after the last layer's attention and, if it has one, its MLP
+    before_last = list(trace.residuals.items())[:-n_after]  # the embedding, then the residual after each part
+    _, before_attention = before_last[-1]
+    # The embedding of `=`, the first of them, is a constant.
+    stages = {f"after {part}": residual for part, residual in before_last[1:-1]}
+    stages["before attention"] = before_attention
     if not has_mlp:
-        return stages | {"after attention": Stage(trace.resid_mid)}
-    names = [name.replace("ReLU", ACTIVATION_NAMES[shape.activation]) for name in STAGES[1:]]
-    # Without a norm the preactivations are linear, but for a bias, which a probe with centred features does not see.
-    linear = Stage(trace.resid_mid, model[f"blocks.{shape.n_layers - 1}.mlp.W_in"][0])
-    preactivations = linear if shape.norm == "none" else Stage(trace.preactivations)
-    after_relu = [Stage(trace.neurons), Stage(trace.mlp_out), Stage(trace.resid_post)]
-    return stages | dict(zip(names, [Stage(trace.resid_mid), preactivations, *after_relu], strict=True))
+        return stages | {"after attention": trace.resid_mid}
+    activation = ACTIVATION_NAMES[shape.activation]
+    return stages | {
+        "before MLP": trace.resid_mid,
+        f"neurons before {activation}": trace.preactivations,
+        f"neurons after {activation}": trace.neurons,
+        "MLP output": trace.mlp_out,
+        "after MLP": trace.resid_post,
+    }
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

@@ -164,20 +164,20 @@ class AttentionRates:
         n: int,
         masses: bool = False,
     ):
-        self.masses, task = masses, configs[0].task
-        of_types = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
-        self.tokens = torch.cat(list(of_types.values()), 1)
+        self.masses = masses
+        self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)
+        as_trained = as_in_training(configs[0].task, seen, self.tokens)  # (M, B), with n sequences of each type
         self.subsets: dict[str, Tensor] = {}
-        for i, (n_vars, tokens) in enumerate(of_types.items()):
-            trained = as_in_training(task, seen, tokens)
-            for law, rows in (("", torch.ones_like(trained)), (f", {TRAINING_LAW}", trained)):
-                none = torch.zeros_like(rows)
-                parts = [rows if place == i else none for place in range(len(of_types))]
-                self.subsets[f"{n_vars}-var{law}"] = torch.cat(parts, 1)
+        for i, n_vars in enumerate(types):
+            of_type = torch.zeros_like(as_trained)
+            of_type[:, i * n : (i + 1) * n] = True
+            self.subsets[f"{n_vars}-var"] = of_type
+            self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = of_type & as_trained
 
     def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
         columns: dict[str, Tensor] = {}
-        for types, rates in zip(self.subsets, routings(stack, self.tokens, [*self.subsets.values()]), strict=True):
+        of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
+        for types, rates in zip(self.subsets, of_subsets, strict=True):
             columns |= rates.columns(types)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 

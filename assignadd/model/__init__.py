@@ -3,11 +3,10 @@
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import require
 from assignadd.model.circuits import OV, QK
-from assignadd.model.forward import answer_logits, answers, trace
+from assignadd.model.forward import answer_logits, answers
 from assignadd.model.handmade import handmade
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack, single_models
-from assignadd.model.transformer import Transformer
 
 __all__ = [
     "OV",
@@ -15,12 +14,10 @@ __all__ = [
     "Exam",
     "LastLayer",
     "Stack",
-    "Transformer",
     "answer_logits",
     "answers",
     "handmade",
     "initial_stack",
     "require",
     "single_models",
-    "trace",
 ]

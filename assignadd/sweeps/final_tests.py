@@ -119,7 +119,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     first = EvalSteps.FINAL_EXAM.start
     rows = _on_every_set(stack, lambda s, place: Exam(configs, seen, [s], n, seen.device, first + place), final_column)
     rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
-    frequencies = where_defined(lambda s: {FREQUENCIES: network_frequencies(s).sum(1)}, stack)
+    frequencies = where_defined(stack, lambda s: {FREQUENCIES: network_frequencies(s).sum(1)})
     for column, values in (rates | frequencies).items():
         for row, value in zip(rows, values.tolist(), strict=True):
             if math.isfinite(value):  # no rate where a task has no such sequence

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from assignadd.task.positions import answers as answers
     from assignadd.task.positions import operand_slots as operand_slots
     from assignadd.task.positions import roles as roles
-    from assignadd.task.randomness import Stream as Stream
-    from assignadd.task.randomness import words as words
     from assignadd.task.sampler import Sampler as Sampler
     from assignadd.task.splits import pair_split as pair_split
     from assignadd.task.vocabulary import Vocabulary as Vocabulary
@@ -29,7 +27,6 @@ __all__, __getattr__ = lazily(
         "assignadd.task.arithmetic": ("answer_of",),
         "assignadd.task.evalsets": ("EVAL_SETS", "EvalSet"),
         "assignadd.task.positions": ("Positions", "answers", "operand_slots", "roles"),
-        "assignadd.task.randomness": ("Stream", "words"),
         "assignadd.task.sampler": ("Sampler",),
         "assignadd.task.splits": ("pair_split",),
         "assignadd.task.vocabulary": ("Vocabulary",),

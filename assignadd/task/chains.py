@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Task
@@ -34,11 +34,28 @@ class Groups(NamedTuple):
     """The groups of each sequence: first those of the operands, then those of distractors; the last may be empty."""
 
     links: Int[Tensor, "*M groups B"]
+    """How many links the variable at the end is away from the number at the beginning."""
     twice: Int[Tensor, "*M groups B"]
     """1 where the variable at the end is assigned twice."""
-    early: Int[Tensor, "*M groups B"]
-    """How many assignments of the group come before the one that does not count."""
+    n_before: Int[Tensor, "*M groups B"]
+    """How many assignments of the group come before the one that does not count, if there is one."""
     size: Int[Tensor, "*M groups B"]
+    """The number of assignments; 0 for the group of an operand that is a literal."""
+
+
+class InGroup(NamedTuple):
+    """What each assignment is in its group. In the last axes but B, an assignment; in `earlier`, two of them."""
+
+    exists: Bool[Tensor, "*M most B"]
+    """It is one of the first n, and not a place that a shorter sequence leaves empty."""
+    earlier: Bool[Tensor, "*M most most B"]
+    """[assignment, another one]: the other one is in the same group, and comes before."""
+    link: Int[Tensor, "*M most B"]
+    """How many links its variable is away from the number."""
+    superseded: Bool[Tensor, "*M most B"]
+    """It does not count, as its variable is assigned again."""
+    last: Bool[Tensor, "*M most B"]
+    """It is the end of the chain."""
 
 
 class Chains:
@@ -67,59 +84,72 @@ class Chains:
         draw: Digits,
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
         """Left and right tokens of each assignment; operands and distractors are tokens of different variables."""
-        k, N, most = self.task.operands, self.task.modulus, self.task.max_assignments
+        k, most = self.task.operands, self.task.max_assignments
         groups = self._groups(n, [operand >= self.first_variable for operand in operands], draw)
         group = self._shuffled(groups.size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
-        drawn = torch.stack([draw.below(N) for _ in range(most)], -2)
+        drawn = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)
+        here = self._in_groups(groups, group, n)
 
-        # How many assignments of the same group come before each, and which of the group's does not count.
-        place = torch.arange(most, device=n.device)[:, None]
-        valid = place < n.unsqueeze(-2)
-        together = (group.unsqueeze(-2) == group.unsqueeze(-3)) & valid.unsqueeze(-2) & valid.unsqueeze(-3)
-        before = together & (place > place.T).unsqueeze(-1)  # [place, other place]
-        index = before.sum(-2)
-        links, twice, early = (x.gather(-2, group) for x in (groups.links, groups.twice, groups.early))
-        superseded = (twice > 0) & (index == early) & valid
-        link = index - ((twice > 0) & (index > early)).long()
-        last = (link == links) & ~superseded & valid
-
-        # The variable on the left: an operand's, a new one, or the one at the end of the group.
-        of_operand = group.clamp(max=k - 1)
-        is_operand = last & (group < k)
-        new = valid & ~superseded & ~is_operand
+        # On the left: at the end of an operand's chain its variable, elsewhere a new one.
+        of_operand = group < k
+        operand_index = group.clamp(max=k - 1)
+        ends_operand = here.last & of_operand
+        new = here.exists & ~here.superseded & ~ends_operand
         left = torch.where(new, distractors.gather(-2, (new.cumsum(-2) - 1).clamp(min=0)), self.first_variable)
-        left = torch.where(is_operand, torch.stack(list(operands), -2).gather(-2, of_operand), left)
-        at_end = (together & last.unsqueeze(-3)).long()
-        left = torch.where(superseded, (at_end * left.unsqueeze(-3)).sum(-2), left)
+        left = torch.where(ends_operand, torch.stack(list(operands), -2).gather(-2, operand_index), left)
+        # An assignment that does not count has the variable of the end of its chain, which comes later.
+        end_of_chain = here.earlier.transpose(-3, -2) & here.last.unsqueeze(-3)
+        left = torch.where(here.superseded, (end_of_chain.long() * left.unsqueeze(-3)).sum(-2), left)
 
-        # On the right: the number of the operand or of the distractor, or the variable of the link before.
-        previous = before & ~superseded.unsqueeze(-3) & (link.unsqueeze(-3) == link.unsqueeze(-2) - 1)
+        # On the right: at the beginning of a chain the number of the operand or of the distractor, then the variable of
+        # the link before.
+        is_link_before = here.link.unsqueeze(-3) == here.link.unsqueeze(-2) - 1
+        previous = here.earlier & ~here.superseded.unsqueeze(-3) & is_link_before
         referred = (previous.long() * left.unsqueeze(-3)).sum(-2)
-        number = torch.where(group < k, torch.stack(list(values), -2).gather(-2, of_operand), drawn)
-        right = torch.where(superseded, drawn, torch.where(link == 0, number, referred))
+        number = torch.where(of_operand, torch.stack(list(values), -2).gather(-2, operand_index), drawn)
+        right = torch.where(here.superseded, drawn, torch.where(here.link == 0, number, referred))
         return left, right
 
     def _groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
         """The groups of sequences with n assignments, by the law at the top of this file."""
-        h, threshold = self.task.hops, round(self.task.rebinding * DIGIT_SPACE)
         quota = n // torch.stack(list(is_variable)).sum(0).clamp(min=1)
-        n_left = n  # assignments that no group has yet
-        groups = []
-        for g in range(self.n_groups):
-            of_operand = g < self.task.operands
-            available = torch.where(is_variable[g], quota, 0) if of_operand else n_left
-            reserved = int(of_operand and self.rebound is True)
-            links = draw.below((available - reserved).clamp(min=1, max=h + 1))
-            if of_operand and self.links is not None:
-                links = torch.full_like(links, self.links)
-            twice = (draw.below(DIGIT_SPACE) < threshold) & (links + 2 <= available)
-            if of_operand and self.rebound is not None:
-                twice = torch.full_like(twice, self.rebound)
-            early = draw.below(links + 1)
-            size = torch.where(available > 0, links + 1 + twice.long(), 0)
-            n_left = n_left - size
-            groups.append((links, twice.long(), early, size))
+        groups = [
+            self._group(torch.where(variable, quota, 0), draw, self.links, self.rebound) for variable in is_variable
+        ]
+        n_left = n - torch.stack([group.size for group in groups]).sum(0)
+        for _ in range(self.task.max_assignments):
+            groups.append(self._group(n_left, draw))
+            n_left = n_left - groups[-1].size
         return Groups(*(torch.stack(part, -2) for part in zip(*groups, strict=True)))
+
+    def _group(self, available: Tensor, draw: Digits, links: int | None = None, twice: bool | None = None) -> Groups:
+        """One group of every sequence, (..., B), of at most `available` assignments.
+
+        The number of links, and whether the variable at the end is assigned twice, are drawn unless they are stated.
+        """
+        n_links = draw.below((available - int(twice is True)).clamp(min=1, max=self.task.hops + 1))
+        if links is not None:
+            n_links = torch.full_like(n_links, links)
+        is_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
+        is_twice = is_twice & (n_links + 2 <= available) if twice is None else torch.full_like(is_twice, twice)
+        n_before = draw.below(n_links + 1)
+        size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)
+        return Groups(n_links, is_twice.long(), n_before, size)
+
+    def _in_groups(self, groups: Groups, group: Int[Tensor, "*M most B"], n: Tensor) -> InGroup:
+        """What each of the n assignments is in its group."""
+        place = torch.arange(self.task.max_assignments, device=n.device)[:, None]
+        exists = place < n.unsqueeze(-2)
+        both_exist = exists.unsqueeze(-2) & exists.unsqueeze(-3)
+        same_group = group.unsqueeze(-2) == group.unsqueeze(-3)  # [assignment, another one]
+        earlier = same_group & both_exist & (place > place.T).unsqueeze(-1)
+        index = earlier.sum(-2)  # in the group
+        links = groups.links.gather(-2, group)
+        twice = groups.twice.gather(-2, group) > 0
+        n_before = groups.n_before.gather(-2, group)
+        superseded = twice & (index == n_before) & exists
+        link = index - (twice & (index > n_before)).long()
+        return InGroup(exists, earlier, link, superseded, last=(link == links) & ~superseded & exists)
 
     def _shuffled(self, size: Int[Tensor, "*M groups B"], n: Tensor, draw: Digits) -> Int[Tensor, "*M most B"]:
         """The group of each assignment, in a random order of the first n."""

@@ -57,11 +57,8 @@ class EvalSet:
     n_vars: int
     pair: PairKind = "seen"
     n_banned: int | None = 0
-    first: int | None = None
-    second: int | None = None
-    third: int | None = None
-    fourth: int | None = None
-    """The variable (by its number) that must be in each slot; None for any operand."""
+    in_slots: tuple[int | None, ...] = ()
+    """The variable (by its number) that must be in each slot; None, as where the tuple ends, for any operand."""
     operands: int = 2
     """The number of operands that the label speaks of."""
     links: int | None = None
@@ -91,8 +88,7 @@ class EvalSet:
 
     def allows(self, operands: Sequence[int]) -> bool:
         """Whether these operands, by number, are in the slots that the set requires."""
-        required = (self.first, self.second, self.third, self.fourth)
-        return all(variable in (None, operand) for variable, operand in zip(required, operands, strict=False))
+        return all(variable in (None, operand) for variable, operand in zip(self.in_slots, operands, strict=False))
 
 
 # The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).

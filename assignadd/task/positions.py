@@ -117,13 +117,10 @@ def as_in_training(task: Task, seen: Bool[Tensor, "..."], tokens: Int[Tensor, "*
     return allowed
 
 
-def single_roles(task: Task) -> tuple[str, ...]:
-    """The roles that at most one token of a sequence has."""
-    return ("equals", "plus", *(f"{x}{part}" for part in ("", "_value", "_variable") for x in operand_names(task)))
-
-
 # The roles in a task with two operands: those that at most one token has, and all.
-SINGLE_ROLES = single_roles(Task())
+SINGLE_ROLES = (
+    "equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable",
+)  # fmt: skip
 ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
 Place = str | int
 """A role, or a position counted from 0."""

@@ -10,21 +10,19 @@ import assignadd
 smoke: assignadd.Config = assignadd.PRESETS["smoke"]
 try:
     dataclasses.replace(smoke, optim=dataclasses.replace(smoke.optim, lr=-1.0))
-except assignadd.ConfigError as error:
+except ValueError as error:
     print(error)  # the setting, its value, and what is accepted
 
-# A run is a folder; without `out` it is runs/smoke-seeds-0-1. The second model has a learning rate of its own.
-members = [assignadd.Member(0), assignadd.Member(1, {"optim.lr": 0.002})]
-run = assignadd.train(smoke, members, out=f"{tempfile.mkdtemp()}/run")
+# A run is a folder; without `out` it is runs/smoke-seeds-0-1.
+run = assignadd.train(smoke, [0, 1], out=f"{tempfile.mkdtemp()}/run")
 run = assignadd.open_run(run.path)
 print(assignadd.metrics(run).columns[:4])  # what training recorded: a row per model and evaluation
 print(assignadd.measure(run).height, "rows of measures;", assignadd.onsets(run).height, "onsets")
-print("binding came at", assignadd.phases(run)[0].binding)
 print(assignadd.evaluate(run, n=100)[0]["0-var train"])
 
 model = assignadd.load("census-six", seed=0)  # one model, with hooks
 tokens = assignadd.parse("c=1, b=17, a=42, b+19=?", model.config.task)
-print(assignadd.render(tokens, model.config.task), model(torch.tensor([tokens]))[0, -1].argmax().item())
+print(model(torch.tensor([tokens]))[0, -1].argmax().item())  # the answer
 stack = assignadd.load_stack("census-six")  # all six: weights with a leading axis
 print(stack.W_E.shape)
 

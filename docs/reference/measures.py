@@ -8,24 +8,24 @@ from assignadd.measures import (
     every_pair,
     ov2_mlp2_accuracy,
     qk2_ov1_var_identity,
-    qk2_ov1_var_margin,
     sequences,
 )
-from assignadd.model import answers, trace
+from assignadd.model import LastLayer, answers
 from assignadd.task import roles
 
 run = open_run("census-six")
 stack = load_stack(run)  # seeds 0, 3 and 4 bind, 1, 2 and 15 do not
 
 # Read off the weights, one number per model.
-print("a variable finds itself:", qk2_ov1_var_identity(stack), qk2_ov1_var_margin(stack).mean(1))
+print("a variable finds itself:", qk2_ov1_var_identity(stack))
 print("OV2 and MLP2 add:", ov2_mlp2_accuracy(stack))
 
 # Counted on sequences: as in training, or with every pair of numbers once.
 batch = sequences(run.configs, run.seen, n_vars=1, n=200)
-attention = trace(stack, batch.tokens).attention(2)[:, :, 0, 0]  # (M, B, T), from `=` in layer 2
-value_positions = roles(run.config.task, batch.tokens).value_positions  # (M, B, 2)
-print("attention to both values:", attention.gather(-1, value_positions).sum(-1).mean(1))
+of_first = batch.tokens[0]  # (B, T)
+attention = LastLayer(stack.models(0)).trace(of_first).attention(2)[:, 0, 0]  # (B, T), from `=` in layer 2
+value_positions = roles(run.config.task, of_first).value_positions  # (B, 2)
+print("attention to both values:", attention.gather(-1, value_positions).sum(-1).mean())
 pairs = every_pair(run.configs[:1], run.seen[:1], n_vars=0)
 print("of all pairs:", (answers(stack.models(0), pairs.tokens) == pairs.labels).float().mean())
 

@@ -10,14 +10,12 @@ from assignadd.model import (
     Exam,
     LastLayer,
     Stack,
-    Transformer,
     answer_logits,
     answers,
     handmade,
     initial_stack,
     require,
     single_models,
-    trace,
 )
 from assignadd.task import EVAL_SETS
 
@@ -25,9 +23,6 @@ run = open_run("census-six")
 stack = load_stack(run)  # six models
 tokens = torch.tensor([[assignadd.parse("c=1, b=17, a=42, b+19=?", run.config.task)]])  # (1, B, T): for all models
 print(answers(stack, tokens)[:, 0], answer_logits(stack, tokens).shape)
-
-# What a forward pass leaves behind.
-print(trace(stack, tokens).attention(2).shape)  # (M, B, heads, 1, T): what `=` attends to in layer 2
 
 
 def copied_scores(stack: Stack) -> torch.Tensor:  # (M, V, V)
@@ -41,13 +36,13 @@ for name, one in (("solved", handmade()), ("untrained", initial_stack(PRESETS["p
     scores = copied_scores(one)[0]
     print(name, (scores.argmax(-1) == torch.arange(len(scores))).float().mean().item())
 
-# Accuracy on fixed sequences; the last layer of one model from a changed residual stream; a model with hooks.
+# Accuracy on fixed sequences; the last layer of one model from a changed residual stream.
 exam = Exam(run.configs, run.seen, EVAL_SETS[:3], n=100)
 print(exam.accuracies(stack)[0])
 first = next(single_models(stack))
 last = LastLayer(first)
-before = last.before(last.trace(tokens[0]))  # (B, T, d)
+trace = last.trace(tokens[0])  # what a forward pass leaves behind
+print(trace.attention(2).shape)  # (B, heads, 1, T): what `=` attends to in layer 2
+before = last.before(trace)  # (B, T, d)
 before[:, -1] = 0
 print("without what `=` holds:", last.answer(before).argmax().item())
-model = Transformer.from_stack(stack, 0)
-print(model.run_with_cache(tokens[0])[1]["blocks.1.attn.hook_pattern"].shape)

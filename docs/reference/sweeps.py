@@ -1,24 +1,10 @@
-"""The names of `assignadd.sweeps`: train many networks, and read populations of seeds."""
+"""The names of `assignadd.sweeps`: read populations of seeds, and examine networks as those of a study are."""
 
 import dataclasses
-import tempfile
-from pathlib import Path
 
-from assignadd import PRESETS, Member, load_stack, open_run
+from assignadd import load_stack, open_run
 from assignadd.model import Stack
-from assignadd.sweeps import (
-    Populations,
-    SeedCurves,
-    Sweep,
-    final_exam,
-    run_sweep,
-    shipped_population,
-)
-
-# Two seeds at two learning rates; the table is also in out/table.parquet. The same call continues after a stop.
-cells = tuple(Member(seed, {"optim.lr": lr}) for lr in (1e-3, 2e-3) for seed in (0, 1))
-table = run_sweep(Sweep("rates", PRESETS["smoke"], cells), out=Path(tempfile.mkdtemp()) / "rates")
-print(table.select("seed", "lr", "step", "0-var train").tail(4))
+from assignadd.sweeps import Populations, SeedCurves, final_exam, shipped_population
 
 # The census: 128 seeds that come with the package, each with its curves and its final exam.
 census = shipped_population("census")

@@ -8,7 +8,6 @@ from assignadd.task import (
     EvalSet,
     Positions,
     Sampler,
-    Stream,
     Task,
     Vocabulary,
     answer_of,
@@ -16,7 +15,6 @@ from assignadd.task import (
     operand_slots,
     pair_split,
     roles,
-    words,
 )
 
 task: Task = PRESETS["paper"].task  # or Task(operation="subtract"), with the paper's defaults for the rest
@@ -38,7 +36,3 @@ any_pair = EvalSet("two variables, any pair", n_vars=2, pair="any", n_banned=Non
 for evalset in (EVAL_SETS[0], banned, any_pair):
     batch = Sampler([task], seen[None], seeds=[0], evalset=evalset).sample(step=0, rows=4)  # tokens (1, 4, T)
     print(evalset.label, batch.labels.tolist())
-
-# Random words are a function of (seed, stream, step, row): a measure of yours draws from a step that no other uses.
-zero = torch.tensor(0)
-print(words(zero, Stream.EVAL, torch.tensor(123_456), torch.arange(3), n=1))

@@ -13,7 +13,7 @@ alone, or the positions alone.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool
@@ -38,24 +38,26 @@ LAYOUTS = {
     FARTHER_NAME: "another name before its number",
 }
 """Layouts and their names in plain words."""
-WIDEST = 4
 NAMES, PLACES = "names", "places"
 Partners = list[list[list[int]]]
 """By the slot of the variable and the literal: the numbers that form a seen pair with the literal."""
-Exchanged = dict[str, tuple[Bool[Tensor, " n"], Bool[Tensor, " n"]]]
-"""For each exchange: whether the answer is that of the sequence, and whether it is that with the other number."""
+
+
+@dataclass(frozen=True)
+class AfterExchange:
+    """Which answers to sequences are which after an exchange of tags."""
+
+    unchanged: Bool[Tensor, " n"]
+    """The answer is that of the sequence."""
+    with_other: Bool[Tensor, " n"]
+    """The answer is that with the other number instead of the one that is asked for."""
 
 
 def cue_answers(
     model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
 ) -> dict[str, dict[str, Bool[Tensor, " n"]]]:
-    """By layout, for `x` and where it is there `y`: whether the answer is the sum with this number.
-
-    Empty for a task whose sequences are too short for the layouts, or have too few variables.
-    """
+    """By layout, for `x` and where it is there `y`: whether the answer is the sum with this number."""
     task, by_layout = config.task, {}
-    if task.prefix < WIDEST or task.n_vars < 3 or task.modulus < 8:
-        return {}
     partners = [[row.nonzero()[:, 0].tolist() for row in pairs] for pairs in (seen.T, seen)]
     for layout in LAYOUTS:
         rng = random.Random(SEED)
@@ -106,7 +108,9 @@ def _with_pads(task: Task, parts: list[list[int]], rng: random.Random) -> list[i
 
 
 @torch.no_grad()
-def exchanged_tags(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> Exchanged:
+def exchanged_tags(
+    model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
+) -> dict[str, AfterExchange]:
     """The answers to trained sums with one variable, and two assigned numbers at least, after each exchange."""
     require(config, "the exchange of copied names and positions")
     task = config.task
@@ -124,14 +128,14 @@ def exchanged_tags(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: i
     before, OV1 = layer.before(trace), OV(model, 1)[0]
     copied = {NAMES: (model.W_E[0] @ OV1)[tokens], PLACES: (model.W_pos[0] @ OV1).expand(*tokens.shape, -1)}
     width = before.shape[-1]
-    after: Exchanged = {}
+    after: dict[str, AfterExchange] = {}
     for kind, rows in copied.items():
         tags = trace.attention(1)[:, 0] @ rows  # (B, T, d): what each position copied
         of_asked, of_other = (tags.gather(1, at[..., None].expand(-1, -1, width)) for at in (asked, other))
         change = torch.cat([of_other - of_asked, of_asked - of_other], 1)
         index = torch.cat([asked, other], 1)[..., None].expand(-1, -1, width)
         answered, told_apart = layer.answer(before.scatter_add(1, index, change)).argmax(-1), labels != with_other
-        after[kind] = (answered == labels)[told_apart], (answered == with_other)[told_apart]
+        after[kind] = AfterExchange((answered == labels)[told_apart], (answered == with_other)[told_apart])
     return after
 
 

@@ -41,8 +41,8 @@ def cue_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[d
         layouts = cue_answers(model, config, pairs, SEQUENCES)
         row = {answered(name, k): float(x.double().mean()) for name, shown in layouts.items() for k, x in shown.items()}
         exchanged = exchanged_tags(model, config, pairs, SEQUENCES)
-        row[OTHER_NAME] = float(exchanged[cues.NAMES][1].double().mean())
-        row[OWN_PLACE] = float(exchanged[cues.PLACES][0].double().mean())
+        row[OTHER_NAME] = float(exchanged[cues.NAMES].with_other.double().mean())
+        row[OWN_PLACE] = float(exchanged[cues.PLACES].unchanged.double().mean())
         row[LATER] = row[answered(TWICE, "y")] - row[answered(TWICE, "x")]
         accuracy = by_assignments(model, config, pairs, SEQUENCES)
         table.append(row | {with_assignments(count): share for count, share in accuracy.items()})
@@ -66,10 +66,9 @@ STUDY = Study(
     method=(
         "The paper's task, network and settings, and the same with at most 3 assignments in training instead of 6. "
         "After the last step each network answers sequences in which name, place and order contradict each other, and "
-        "sums after two assigned numbers exchange the names, or the positions, that layer 1 copied into them, as the "
-        "claims `cue-...` have them; and sums with one variable and 1 to 6 assignments. In a layout, v is the variable "
-        "that is asked for, w another one, x and y are numbers, a dot is PAD. No other study has the seeds, 9300 to "
-        "9363."
+        "sums after two assigned numbers exchange the names, or the positions, that layer 1 copied into them, and sums "
+        "with one variable and 1 to 6 assignments. In a layout, v is the variable that is asked for, w another one, x "
+        "and y are numbers, a dot is PAD. No other study has the seeds, 9300 to 9363."
     ),
     steps=20_000,
     cells=(Cell(PAPER), Cell(FEW, {"task.max_assignments": 3})),

@@ -13,7 +13,6 @@ from assignadd.ledger import AtLeast, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, final_column, mean, share
 
 from . import votes
-from .votes import asymmetry_columns, doubles_columns
 
 if TYPE_CHECKING:
     import polars
@@ -77,7 +76,7 @@ end the votes of each operand n for n + n are measured and removed.""",
     ),
     seeds=32,
     columns=COLUMNS,
-    measure=doubles_columns,
+    measure=votes.doubles_columns,
     numbers=(DIFFERENCE, VOTE, WITHOUT),
     ask=(
         mean(DIFFERENCE, among="binds").of(AS_IN_THE_PAPER, TWICE, UNORDERED, NONE_SEEN).at_most(-0.1),
@@ -104,7 +103,7 @@ variables.""",
     first_seed=4000,
     steps=40_000,
     columns=COLUMNS,
-    measure=doubles_columns,
+    measure=votes.doubles_columns,
     of_curves=learned_column,
     outcomes=("adds", "binds", LEARNED),
     numbers=(DIFFERENCE, ONCE, VOTE, WITHOUT),
@@ -134,7 +133,7 @@ and without the direct path; five networks of the package suggested the correlat
     seeds=32,
     first_seed=9400,
     columns=COLUMNS,
-    measure=asymmetry_columns,
+    measure=votes.asymmetry_columns,
     numbers=(DIFFERENCE, DOUBLES, OPERANDS_DIFFER),
     ask=(
         mean(DIFFERENCE, among="binds").of(NO_DIRECT, ABS, NOT_LINEAR).at_most(-0.1),

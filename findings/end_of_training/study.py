@@ -10,19 +10,13 @@ import numpy as np
 
 from assignadd.figure import COLORS
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.task import EVAL_SETS
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
-TEST_SETS = (
-    "0-var add-restricted",
-    "1-var add-restricted",
-    "1-var var-restricted",
-    "2-var add-restricted",
-    "2-var var-restricted (1)",
-    "2-var var-restricted (2)",
-)
+TEST_SETS = [evalset.name for evalset in EVAL_SETS if evalset.pair == "held_out" or evalset.n_banned]
 LEVEL = 0.98
 LAST, ALONG, LOWEST = "all test sets at the last step", "all test sets along the end", "lowest test set"
 MEANINGS = {

@@ -1,4 +1,4 @@
-"""Studies with one part of a network replaced: by that of a network that binds, or by initial weights."""
+"""Studies `plateau` and `reset`: one part of a network is replaced by that of another one, or by initial weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ GIVEN_FROZEN, RESET_FROZEN, OWN_FROZEN = "given, frozen", "reset, frozen", "its 
 UNIT = "seed.split"
 
 
-def given(part: str, frozen: bool = False) -> str:
+def given(part: str) -> str:
     """The name of a cell that starts from initial weights, such as "QK1 given, frozen"."""
-    return f"{part} given{', frozen' * frozen}"
+    return f"{part} given, frozen"
 
 
-def stuck(part: str, how: str = "given") -> str:
-    """The name of a cell that starts from a stuck network, such as "stuck, QK1 given"."""
+def stuck(part: str, how: str) -> str:
+    """The name of a cell that starts from a stuck network, such as "stuck, QK1 reset, frozen"."""
     return f"stuck, {part} {how}"
 
 
@@ -35,78 +35,18 @@ def network(seed: int) -> str:
     return f"census-six:{seed}"
 
 
-TRANSPLANT_SEED, TRANSPLANT_REPEATS = 5000, 9
-# Initial weights and split are those of the network that the part is from: in the weights of its own seed a part finds
-# more of what it was trained with, and pairs of numbers that are held out were held out for it too.
-INITIAL = tuple({"seed.init": seed, UNIT: seed} for _ in range(TRANSPLANT_REPEATS) for seed in BIND)
-INITIAL_GIVEN = tuple(model | {"start.part_from": network(model[UNIT])} for model in INITIAL)
-# Every stuck network with a part of every one that binds; the split is the stuck network's.
-PAIRS = tuple(product(BIND, STUCK))
-TRAINED_ON = tuple({"start.network": network(seed), UNIT: seed} for _, seed in PAIRS)
-PART_GIVEN = tuple(
-    model | {"start.part_from": network(donor)} for model, (donor, _) in zip(TRAINED_ON, PAIRS, strict=True)
-)
-PART_RESET = tuple(model | {"start.part_from": f"initial:{i}"} for i, model in enumerate(TRAINED_ON, TRANSPLANT_SEED))
-
-TRANSPLANT = Study(
-    "transplant",
-    "Does one part of a network that binds make other networks bind: at the start, or once they are stuck?",
-    cells=(
-        Cell(NOTHING, models=INITIAL),
-        *(
-            cell
-            for part in PARTS
-            for cell in (
-                Cell(given(part), {"start.part": part}, INITIAL_GIVEN),
-                Cell(given(part, frozen=True), {"start.part": part, **held(part, STEPS)}, INITIAL_GIVEN),
-            )
-        ),
-        Cell(UNCHANGED, models=TRAINED_ON),
-        *(
-            cell
-            for part in PARTS
-            for cell in (
-                Cell(stuck(part), {"start.part": part}, PART_GIVEN),
-                Cell(stuck(part, GIVEN_FROZEN), {"start.part": part, **held(part, STEPS)}, PART_GIVEN),
-                Cell(stuck(part, "reset"), {"start.part": part}, PART_RESET),
-            )
-        ),
-    ),
-    seeds=len(INITIAL),
-    first_seed=TRANSPLANT_SEED,
-    steps=STEPS,
-    unit=UNIT,
-    method=(
-        f"The paper's task, network and settings. A part is taken from seed {BIND[0]}, {BIND[1]} or {BIND[2]} of the "
-        "run census-six, which bind, after 50,000 steps, and is trained on or frozen until the end. From the start, "
-        "all other weights are the initial ones of the same seed, data differ. Stuck networks are seeds "
-        f"{STUCK[0]}, {STUCK[1]} and {STUCK[2]} of the same run, trained on with new data, each with a part of each of "
-        "the three; two seeds share no basis of the residual stream, so that a given part is a disturbance too: in the "
-        "control, `reset`, the part has initial weights of another seed. Moments of AdamW start at zero everywhere. "
-        f"The seeds of the data, from {TRANSPLANT_SEED} on, are used nowhere else."
-    ),
-    ask=(
-        share("binds").of(UNCHANGED).at_most(0.5),
-        *(
-            question
-            for part in PARTS
-            for question in (
-                share("binds").of(given(part)).versus(NOTHING, at_least=0),
-                share("binds").of(stuck(part)).at_least(0.5),
-                share("binds").of(stuck(part)).versus(stuck(part, "reset"), at_least=0),
-            )
-        ),
-    ),
-)
-
 PLATEAU_SEED = 6000
 # Networks in a cell for each stuck network, and for the initial weights of each.
 FROM_STUCK, FROM_START = 6, 9
 STUCK_MODELS = tuple({"start.network": network(seed), UNIT: seed} for _ in range(FROM_STUCK) for seed in STUCK)
 STUCK_RESET = tuple(model | {"start.part_from": f"initial:{i}"} for i, model in enumerate(STUCK_MODELS, PLATEAU_SEED))
-# Every stuck network with a part of every one that binds, twice, with other data than in `transplant`.
-STUCK_GIVEN = tuple(
-    {"start.network": network(seed), UNIT: seed, "start.part_from": network(donor)} for donor, seed in (*PAIRS, *PAIRS)
+# Every stuck network with a part of every one that binds, twice.
+STUCK_GIVEN = (
+    tuple(
+        {"start.network": network(seed), UNIT: seed, "start.part_from": network(donor)}
+        for donor, seed in product(BIND, STUCK)
+    )
+    * 2
 )
 # The initial weights and splits of the seeds that are stuck in census-six; parts come from each network that binds.
 STUCK_START = tuple({"seed.init": seed, UNIT: seed} for _ in range(FROM_START) for seed in STUCK)
@@ -116,13 +56,16 @@ STUCK_START_GIVEN = tuple(
 )
 
 
-def _plateau_cells(part: str) -> tuple[Cell, ...]:
+def _plateau_cells(part: str) -> list[Cell]:
+    """Stuck networks with one part frozen: unchanged, with initial weights, or given by a network that binds."""
     replaced = {"start.part": part, **held(part, STEPS)}
-    cells = (
+    cells = [
         Cell(stuck(part, OWN_FROZEN), held(part, STEPS), STUCK_MODELS),
         Cell(stuck(part, RESET_FROZEN), replaced, STUCK_RESET),
-    )
-    return (*cells, Cell(stuck(part, GIVEN_FROZEN), replaced, STUCK_GIVEN)) if part in LAYER_1 else cells
+    ]
+    if part in LAYER_1:
+        cells.append(Cell(stuck(part, GIVEN_FROZEN), replaced, STUCK_GIVEN))
+    return cells
 
 
 PLATEAU = Study(
@@ -132,21 +75,17 @@ PLATEAU = Study(
         Cell(UNCHANGED, models=STUCK_MODELS),
         *(cell for part in PARTS for cell in _plateau_cells(part)),
         Cell(NOTHING, models=STUCK_START),
-        *(
-            Cell(given(part, frozen=True), {"start.part": part, **held(part, STEPS)}, STUCK_START_GIVEN)
-            for part in LAYER_1
-        ),
+        *(Cell(given(part), {"start.part": part, **held(part, STEPS)}, STUCK_START_GIVEN) for part in LAYER_1),
     ),
     seeds=len(STUCK_START),
     first_seed=PLATEAU_SEED,
     steps=STEPS,
     unit=UNIT,
     method=(
-        "Controls for the study `transplant`, with the same three stuck networks of census-six, other data and other "
-        f"initial weights: seeds from {PLATEAU_SEED} on, used nowhere else. A part is frozen for all {STEPS:,} steps "
-        "unchanged, with initial weights of another seed, or with the weights of a network that binds. In four cells "
-        "training starts from the initial weights of the stuck seeds; in three of these a part of a network that binds "
-        "is given and frozen."
+        "Three stuck networks of census-six are trained on, with data and initial weights of seeds that are used "
+        f"nowhere else, from {PLATEAU_SEED} on. A part is frozen for all {STEPS:,} steps: unchanged, with initial "
+        "weights of another seed, or with the weights of a network that binds. In four cells training starts from the "
+        "initial weights of the stuck seeds; in three of these a part of a network that binds is given and frozen."
     ),
     ask=(
         share("binds").of(*(stuck(part, GIVEN_FROZEN) for part in LAYER_1)).at_least(0.5),
@@ -156,7 +95,7 @@ PLATEAU = Study(
         ),
         share("binds").of(*(stuck(part, OWN_FROZEN) for part in PARTS)).at_most(0.5),
         share("binds").of(*(stuck(part, RESET_FROZEN) for part in PARTS)).at_least(0.5),
-        share("binds").of(*(given(part, frozen=True) for part in LAYER_1)).versus(NOTHING, at_least=0),
+        share("binds").of(*(given(part) for part in LAYER_1)).versus(NOTHING, at_least=0),
     ),
 )
 

@@ -98,14 +98,14 @@ def main_share(source: str, table: StudyTable) -> Measured | None:
 
 def repeats(table: StudyTable) -> np.ndarray:
     """Whether each repeat of a combination binds: (combinations, repeats), that of the factorial design first."""
-    by_combination: dict[tuple[int, ...], list[float]] = {}
-    for row in table.cells[REPEATED].iter_rows(named=True):
-        by_combination.setdefault(tuple(row[source] for source in SOURCES), []).append(float(row["binds"]))
-    for row in table.cells[FACTORIAL].iter_rows(named=True):
-        if (outcomes := by_combination.get(tuple(row[source] for source in SOURCES))) is not None:
-            outcomes.insert(0, float(row["binds"]))
-    n = min(map(len, by_combination.values()), default=0)
-    return np.array([values[:n] for _, values in sorted(by_combination.items())]).reshape(len(by_combination), n)
+    import polars
+
+    repeated = table.cells[REPEATED]
+    first = table.cells[FACTORIAL].join(repeated.select(list(SOURCES)).unique(), on=list(SOURCES))
+    networks = polars.concat(frame.select(*SOURCES, "binds") for frame in (first, repeated))
+    outcomes = networks.group_by(list(SOURCES), maintain_order=True).agg("binds").sort(list(SOURCES))["binds"].to_list()
+    n = min(map(len, outcomes), default=0)
+    return np.array([binds[:n] for binds in outcomes], float).reshape(len(outcomes), n)
 
 
 def within_share(y: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""When and by what is it decided whether a network binds? Six studies and their figure; here also `when`."""
+"""When and by what is it decided whether a network binds? Five studies and their figure; here also `when`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
 
 from .frozen import PARTS, WINDOW
-from .replaced import OWN_FROZEN, PLATEAU, RESET, RESET_FROZEN, TRANSPLANT, binding, reset, stuck
+from .replaced import OWN_FROZEN, PLATEAU, RESET, RESET_FROZEN, binding, reset, stuck
 from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ WHEN = Study(
     ),
 )
 
-STUDIES = (FATE, WHEN, WINDOW, TRANSPLANT, PLATEAU, RESET)
+STUDIES = (FATE, WHEN, WINDOW, PLATEAU, RESET)
 SIZE = (9.0, 5.6)
 
 

@@ -6,7 +6,7 @@ unchanged. Removing an edge through its score (`Cut`) would raise all other weig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,10 +24,9 @@ SEQUENCES, CHUNK = 4000, 2048  # of each set; in one forward pass, where each ma
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
-NO_FIRST, NO_SECOND, ONLY_SLOTS, NO_SLOTS = "no first slot", "no second slot", "operand slots alone", "no operand slots"
-NO_EQUALS, NO_PLUS, NO_PREFIX = "no =", "no +", "no prefix"
+NO_FIRST, NO_SECOND, NO_SLOTS = "no first slot", "no second slot", "no operand slots"
 # The kinds of keys whose weights are reported: attributes of `Keys`.
-KINDS = ("variable", "literal", "equals", "plus", "prefix")
+KINDS = ("variable", "literal", "equals")
 
 
 class Keys:
@@ -36,12 +35,11 @@ class Keys:
     def __init__(self, positions: Positions):
         self.positions = positions
         self.first, self.second = positions.mask("first"), positions.mask("second")
-        self.equals, self.plus = positions.mask("equals"), positions.mask("plus")
+        self.equals = positions.mask("equals")
         first_is_variable, second_is_variable = positions.roles.is_variable[:, None].unbind(-1)  # (B, 1) each
         self.slots = self.first | self.second
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
         self.literal = self.slots & ~self.variable
-        self.prefix = ~(self.slots | self.equals | self.plus)
 
 
 Row = Float[Tensor, "B T"]
@@ -74,21 +72,20 @@ def exchanged(row: Row, keys: Keys) -> Row:
 CHANGES: dict[str, Change] = {
     UNCHANGED: lambda row, keys: row,
     NO_VARIABLE: without("variable"), NO_LITERAL: without("literal"), LITERAL_TO_EQUALS: literal_to_equals,
-    NO_EQUALS: without("equals"), NO_PLUS: without("plus"), NO_PREFIX: without("prefix"),
     ONLY_VARIABLE: alone("variable"), EXCHANGED: exchanged,
     LESS_VARIABLE: lambda row, keys: torch.where(keys.variable, 0.8 * row, row),
-    NO_FIRST: without("first"), NO_SECOND: without("second"), NO_SLOTS: without("slots"), ONLY_SLOTS: alone("slots"),
+    NO_FIRST: without("first"), NO_SECOND: without("second"), NO_SLOTS: without("slots"),
 }  # fmt: skip
 ONE_VARIABLE = (
-    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, NO_EQUALS, NO_PLUS,
-    NO_PREFIX, LESS_VARIABLE, SET_LAYER_2,
+    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE,
+    SET_LAYER_2,
 )  # fmt: skip
 LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
 CHANGES_OF_SET: dict[str, tuple[str, ...]] = {
     LITERALS: (UNCHANGED, NO_SLOTS),
     TRAINED: ONE_VARIABLE,
     BANNED: ONE_VARIABLE,
-    TWO: (UNCHANGED, NO_FIRST, NO_SECOND, ONLY_SLOTS),
+    TWO: (UNCHANGED, NO_FIRST, NO_SECOND),
 }
 """The changes that are tested on each evaluation set."""
 
@@ -101,8 +98,6 @@ class OperandAttention:
     """Whether the answer is right under each change."""
     weights: dict[str, Float[Tensor, " n"]]
     """Layer 1's unchanged attention from `=` to the keys of each kind."""
-    operands_on_top: dict[str, Bool[Tensor, " n"]]
-    """Whether the operand slots have the two largest weights, under the changes `UNCHANGED` and `EXCHANGED`."""
 
     def lost(self, change: str) -> Measured:
         """The accuracy that a change costs, with its interval."""
@@ -110,20 +105,15 @@ class OperandAttention:
 
 
 def operand_attention(
-    model: Stack,
-    config: Config,
-    seen: Bool[Tensor, "N N"],
-    n: int = SEQUENCES,
-    changes_of_set: Mapping[str, Sequence[str]] = CHANGES_OF_SET,
+    model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
 ) -> dict[str, OperandAttention]:
     """The results of one model for each evaluation set; sets without sequences are left out."""
     require(config, "the changed attention of = in layer 1")
     sets = {s.name: s for s in EVAL_SETS}
     exam = Exam([config], seen[None], [sets[name] for name in CHANGES_OF_SET], n, first_step=DRAWS[0])
     return {
-        name: changed_attention(model, tokens, labels, changes_of_set[name])
+        name: changed_attention(model, tokens, labels, CHANGES_OF_SET[name])
         for name, tokens, labels in zip(exam.names, exam.tokens[0].split(n), exam.labels[0].split(n), strict=True)
-        if name in changes_of_set
     }
 
 
@@ -132,18 +122,19 @@ def changed_attention(
     model: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]
 ) -> OperandAttention:
     """The results of one model on these sequences under each of the changes."""
-    layer, chunks = LastLayer(model), []
+    layer = LastLayer(model)
+    correct: dict[str, list[Tensor]] = {change: [] for change in changes}
+    weights: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     for part, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         batch = EqualsAttention(layer, Keys(Positions(model.config.task, part)))
-        chunks.append((
-            dict(zip(changes, batch.logits(changes).argmax(-1) == right, strict=True)),
-            {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in KINDS},
-            {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
-        ))  # fmt: skip
-    fields = [
-        {key: torch.cat([chunk[key] for chunk in field]) for key in field[0]} for field in zip(*chunks, strict=True)
-    ]
-    return OperandAttention(*fields)
+        for change, logits in zip(changes, batch.logits(changes), strict=True):
+            correct[change].append(logits.argmax(-1) == right)
+        for kind in KINDS:
+            weights[kind].append((batch.row * getattr(batch.keys, kind)).sum(1))
+    return OperandAttention(
+        {change: torch.cat(parts) for change, parts in correct.items()},
+        {kind: torch.cat(parts) for kind, parts in weights.items()},
+    )
 
 
 class EqualsAttention:
@@ -182,12 +173,6 @@ class EqualsAttention:
         if change == SET_LAYER_2:
             return self.row
         return CHANGES[NO_LITERAL if change == OTHER_LITERAL else change](self.row, self.keys)
-
-    def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
-        """Whether the operand slots have the two largest weights under a change."""
-        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)  # in their order
-        by_weight = CHANGES[change](self.row, self.keys).sort(stable=True, descending=True).indices
-        return (by_weight[:, :2].sort().values == slots).all(1)
 
     def _literals_of_others(self) -> Float[Tensor, "B d"]:
         """What layer 1 writes into `=` from the literal's slot of another sequence.

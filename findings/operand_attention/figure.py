@@ -27,7 +27,7 @@ def draw(made: Figure) -> None:
         ends = (edge, 1) if isinstance(prediction.rule, AtLeast) else (-0.05, edge)
         left.fill_betweenx((i - 0.42, i + 0.42), *ends, color=COLORS.grey, alpha=0.2, linewidth=0)
         for run, shift in ((TWELVE, -0.18), (ORDINARY, 0.18)):
-            losses = [prediction.worst(m).value for m in models if m["run"] == run]
+            losses = [prediction.worst(prediction.losses(m)).value for m in models if m["run"] == run]
             left.scatter(losses, i + shift + _jitter(len(losses)), s=9, color=COLOR_OF[run], linewidths=0)
     left.set_yticks(range(len(PREDICTIONS)), [p.says.replace(": ", ":\n") for p in PREDICTIONS])
     left.invert_yaxis()

@@ -2,8 +2,9 @@
 
 `python -m findings.operand_attention.table RUN ...` prints such a table for the networks of other runs. Its fields, for
 each model and evaluation set: the accuracy without a change; the accuracy lost with each change, with its interval;
-the mean weights of `=` in layer 1 by kind of key; and the share of sums whose operand slots have the two largest
-weights. The runs of the table are `twelve`, the seeds in which that is often not so, and `ordinary`, ten others.
+and the mean weights of `=` in layer 1 by kind of key. The runs of the table are `twelve`, the seeds in which the
+operand slots often do not have the two largest weights, and `ordinary`, ten others. The table in this folder also has
+changes that were not used, and how often the slots have the two largest weights.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class Prediction:
         lost = [model["sets"][self.set]["lost"][change] for change in self.changes]
         return [Measured(value, low, high, SEQUENCES, "sequences") for value, low, high in lost]
 
-    def worst(self, model: Mapping[str, Any]) -> Measured:
+    def worst(self, losses: Sequence[Measured]) -> Measured:
         """The loss that is nearest to the wrong side."""
         pick = min if self.rule == LARGE else max
-        return pick(self.losses(model), key=lambda loss: loss.value)
+        return pick(losses, key=lambda loss: loss.value)
 
     def holds(self, model: Mapping[str, Any]) -> bool:
         """Whether the whole interval of every loss is on the predicted side."""
@@ -78,7 +79,7 @@ def results() -> list[str]:
     for prediction in PREDICTIONS:
         line = f"{prediction.id}: holds in {sum(map(prediction.holds, models))} of {len(models)} seeds"
         for run in (TWELVE, ORDINARY):
-            worst = [prediction.worst(model) for model in models if model["run"] == run]
+            worst = [prediction.worst(prediction.losses(model)) for model in models if model["run"] == run]
             values = [loss.value for loss in worst]
             end = min(loss.low for loss in worst) if prediction.rule == LARGE else max(loss.high for loss in worst)
             line += f"; {run}: {min(values):.4f} to {max(values):.4f} ({end:.4f})"
@@ -95,7 +96,6 @@ def row(network: Network) -> dict[str, Any]:
             "accuracy": round(results.correct[UNCHANGED].double().mean().item(), 5),
             "lost": {change: [round(x, 4) for x in (m.value, m.low, m.high)] for change, m in lost.items()},
             "weights": {kind: round(w.double().mean().item(), 4) for kind, w in results.weights.items()},
-            "operands on top": {c: round(x.double().mean().item(), 4) for c, x in results.operands_on_top.items()},
         }
     return {"run": network.name, "seed": network.seed, "step": network.step, "sets": sets}
 

@@ -49,7 +49,7 @@ def pair_accuracies(stack: Stack, configs: Sequence[Config], seen: Tensor) -> li
     for first, second in permutations(range(task.n_vars), 2):
         v, w = task.variables[first], task.variables[second]
         if (v in task.banned_first) + (w in task.banned_second) == 1:
-            sets.append(EvalSet(f"{v} + {w}", 2, "seen", 1, first, second))
+            sets.append(EvalSet(f"{v} + {w}", 2, "seen", 1, (first, second)))
             never.append({v, w} <= set(task.banned_first) or {v, w} <= set(task.banned_second))
     accuracies = Exam(configs, seen, sets, SEQUENCES, seen.device, DRAWS[0]).accuracies(stack)
     is_never = torch.tensor(never)
@@ -110,11 +110,8 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     task = STUDY.base.task
     never = [any({name[0], name[4]} <= set(banned) for banned in task.bans) for name in ordered]
     axes = figure.subplots()
-    axes.bar(
-        range(len(ordered)),
-        [fails[name] for name in ordered],
-        color=[COLORS.vermilion if n else COLORS.grey for n in never],
-    )
+    colors = [COLORS.vermilion if never_meet else COLORS.grey for never_meet in never]
+    axes.bar(range(len(ordered)), [fails[name] for name in ordered], color=colors)
     axes.set_xticks(range(len(ordered)), [name[:5] for name in ordered], rotation=90, fontsize=6)
     axes.bar([0], [0], color=COLORS.vermilion, label="variables that never meet in training")
     axes.bar([0], [0], color=COLORS.grey, label="variables that meet, in the other order")

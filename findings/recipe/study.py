@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.figure import COLORS, draw_interval
 from assignadd.study import BASE, Cell, Study, StudyTable, final_column, grid, mean, share
+from assignadd.task import EVAL_SETS
 
 if TYPE_CHECKING:
     import polars
@@ -15,14 +16,7 @@ if TYPE_CHECKING:
 
 # A network has learned the whole task if its exam after the last step reaches a level on each of the six test sets, and
 # one on held-out doubles.
-TEST_SETS = (
-    "0-var add-restricted",
-    "1-var add-restricted",
-    "1-var var-restricted",
-    "2-var add-restricted",
-    "2-var var-restricted (1)",
-    "2-var var-restricted (2)",
-)
+TEST_SETS = [evalset.name for evalset in EVAL_SETS if evalset.pair == "held_out" or evalset.n_banned]
 DOUBLES = "0-var doubles"
 LEVEL, LEVEL_OF_DOUBLES = 0.98, 0.95
 WHOLE, ALL_SETS, ALL_DOUBLES, LOWEST = "whole task", "all test sets", "held-out doubles", "lowest test set"
@@ -53,21 +47,11 @@ def study(
         optim=replace(BASE.optim, later_lr=LAST_RATE, later_from=LAST_FROM),
         record=replace(BASE.record, eval_every=500, checkpoint_every=STEPS),
     )
+    outcomes, numbers = ("binds", ALL_SETS, ALL_DOUBLES, WHOLE), ("binding at", LOWEST, final_column(DOUBLES))
     return Study(
-        name,
-        question,
-        cells,
-        seeds,
-        STEPS,
-        method=method,
-        first_seed=first_seed,
-        base=base,
-        columns=MEANINGS,
-        of_curves=whole_task,
-        outcomes=("binds", ALL_SETS, ALL_DOUBLES, WHOLE),
-        numbers=("binding at", LOWEST, final_column(DOUBLES)),
-        **more,
-    )
+        name, question, cells, seeds, STEPS, method=method, first_seed=first_seed, base=base, columns=MEANINGS,
+        of_curves=whole_task, outcomes=outcomes, numbers=numbers, **more,
+    )  # fmt: skip
 
 
 SEARCH = study(
@@ -133,9 +117,8 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     for row, cell in enumerate(table.cells):
         doubles = table.values(cell, final_column(DOUBLES), "binds")
-        left.plot(
-            doubles, [row] * len(doubles), "o", color=COLORS.blue, markersize=3.2, markerfacecolor="none", alpha=0.5
-        )
+        circles: dict[str, Any] = {"markersize": 3.2, "markerfacecolor": "none", "alpha": 0.5}
+        left.plot(doubles, [row] * len(doubles), "o", color=COLORS.blue, **circles)
         left.plot([doubles.mean()] * 2, [row - 0.3, row + 0.3], color=COLORS.blue, linewidth=2)
         for outcome, color, shift in (("binds", COLORS.blue, -0.12), (WHOLE, COLORS.vermilion, 0.12)):
             if measured := table.share(cell, outcome):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.dynamics import Curves, find_phases
-from assignadd.measures import ProgressObserver, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures import ProgressObserver, qk2_ov1_var_identity
 from assignadd.model import Stack, answer_logits
 from assignadd.sweeps import final_exam
 from assignadd.task import EVAL_SETS, Sampler
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Columns of the curves.
 SATURATED, LOSS = "saturated", "reference loss"
-QK2_IDENTITY, QK2_MARGIN = "qk2_ov1_var_identity", "qk2_ov1_var_margin"
+QK2_IDENTITY = "qk2_ov1_var_identity"
 # Sequences on which saturation and loss are measured, from a step of the training data that no run reaches.
 SEQUENCES, UNREACHED = 512, 1 << 31
 # Sums with variables, none in banned slots: the accuracy whose rises are counted.
@@ -36,11 +36,9 @@ LATE_FROM = 8000
 SHARP, SPIKES, BURSTS, LATE = "sharp rise", "spikes", "loss bursts", "late bursts"
 FIRST_AT, SECOND_AT = "first spike at", "second spike at"
 SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
-SATURATED_END = "saturated at the end"
 SATURATED_BURST, SATURATED_NEARBY = "saturation before bursts less usual", "saturation before bursts less nearby"
-QK2_RISE, MARGIN_RISE = "rise of QK2 identity at the first spike", "rise of QK2 margin at the first spike"
-BEFORE, AFTER = "accuracy before the first spike", "accuracy after the first spike"
-OF_FIRST_SPIKE = (FIRST_AT, SECOND_AT, BEFORE, AFTER, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE, MARGIN_RISE)
+QK2_RISE = "rise of QK2 identity at the first spike"
+OF_FIRST_SPIKE = (FIRST_AT, SECOND_AT, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE)
 MEANINGS = {
     SHARP: "have a spike",
     SPIKES: "the number of spikes (rises of the mean accuracy on sums with variables, none in banned slots, by .1 or "
@@ -53,17 +51,13 @@ MEANINGS = {
     SATURATED_BURST: "the share of saturated sequences in the 200 steps before bursts minus its median since addition",
     SATURATED_NEARBY: "the share of saturated sequences in the 200 steps before bursts minus its median in the 500 "
     "steps before and after",
-    SATURATED_END: "the share of saturated sequences after the last step",
     FIRST_AT: "the step after the first rise, as `assignadd measure phases` finds it",
     SECOND_AT: "the step after the second rise, as `assignadd measure phases` finds it",
-    BEFORE: "the mean accuracy on sums with variables before the first rise",
-    AFTER: "the mean accuracy on sums with variables after the first rise",
     SATURATED_BEFORE: "the share of saturated sequences in the 200 steps before the first rise",
     SATURATED_RISE: "the share of saturated sequences in the 200 steps before the first rise minus that in the 800 "
     "steps before them",
     QK2_RISE: "the share of variables that match themselves most in QK2, in the 200 steps after the first rise minus "
     "that in the 200 steps before",
-    MARGIN_RISE: "the margin of this match, in the 200 steps after the first rise minus that in the 200 steps before",
 }
 
 
@@ -83,7 +77,6 @@ class Saturation:
             SATURATED: (in_single.exp() == 1).to(torch.float64).mean(-1),
             LOSS: -in_double.mean(-1),
             QK2_IDENTITY: qk2_ov1_var_identity(stack),
-            QK2_MARGIN: qk2_ov1_var_margin(stack).mean(1),
         }
 
 
@@ -132,7 +125,7 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     """How many spikes and bursts a network has, where, and what saturation and QK2 do around them."""
     steps = rows["step"].to_numpy()
     curves = Curves.of_columns({name: rows[name].to_numpy() for name in rows.columns}, n)
-    saturated, loss, identity, margin = (rows[c].to_numpy() for c in (SATURATED, LOSS, QK2_IDENTITY, QK2_MARGIN))
+    saturated, loss, identity = (rows[c].to_numpy() for c in (SATURATED, LOSS, QK2_IDENTITY))
     phases = find_phases(curves)
     since = phases.addition.step if phases.addition else int(steps[-1])
     rises, up = fast_rises(steps, curves.mean(RISING), since), bursts(steps, loss, since)
@@ -147,18 +140,17 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
         "burst steps": up,
         SATURATED_BURST: float(np.mean(before_bursts) - usual) if up else None,
         SATURATED_NEARBY: float(np.mean(before_bursts) - np.mean(nearby)) if up else None,
-        SATURATED_END: float(saturated[-1]),
         **dict.fromkeys(OF_FIRST_SPIKE),
     }
     if phases.second_spike:
         columns[SECOND_AT] = phases.second_spike.after
     if first := phases.first_spike:
         before, after = first.before, first.after
-        near, earlier = (_mean(saturated, steps, before - b, before - a) for a, b in ((0, NEAR), (NEAR, EARLIER)))
-        columns |= {FIRST_AT: after, BEFORE: first.low, AFTER: first.high}
-        columns |= {SATURATED_BEFORE: near, SATURATED_RISE: near - earlier}
-        for name, curve in ((QK2_RISE, identity), (MARGIN_RISE, margin)):
-            columns[name] = _mean(curve, steps, after, after + NEAR) - _mean(curve, steps, before - NEAR, before)
+        near = _mean(saturated, steps, before - NEAR, before)
+        earlier = _mean(saturated, steps, before - EARLIER, before - NEAR)
+        columns |= {FIRST_AT: after, SATURATED_BEFORE: near, SATURATED_RISE: near - earlier}
+        qk2_before = _mean(identity, steps, before - NEAR, before)
+        columns[QK2_RISE] = _mean(identity, steps, after, after + NEAR) - qk2_before
     return columns
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 from torch import Tensor
 
 from assignadd.dynamics import BINDING, binds
@@ -38,16 +37,18 @@ def mean_of_values_of(network: Network) -> MeanOfValues:
     return rule.mean_of_values(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
 
 
-def on_set(network: Network, name: str) -> WithoutNames | None:
-    """The answers of a network that does not bind on an evaluation set; None for other networks."""
-    return without_names_of(network).get(name) if is_stuck(network) else None
+def of_stuck(measure: Callable[[Network], Measured | None]) -> Callable[[Network], Measured | None]:
+    """The measure for networks that add but do not bind; None for all others."""
+    return lambda network: measure(network) if is_stuck(network) else None
 
 
 def share(field: str, name: str = TRAINED, only: str = "") -> Callable[[Network], Measured | None]:
     """The share of answers on a set that are as a field of `WithoutNames` says; `only` "errors" or "clear" ones."""
 
+    @of_stuck
     def measure(network: Network) -> Measured | None:
-        if (answers := on_set(network, name)) is None:
+        answers = without_names_of(network).get(name)
+        if answers is None:
             return None
         chosen = {"errors": ~answers.correct, "clear": answers.clear}.get(only)
         agree = getattr(answers, field) if chosen is None else getattr(answers, field)[chosen]
@@ -60,31 +61,28 @@ def _mean(values: Tensor) -> Measured:
     return Measured.mean(float(values.mean()), float(values.std()), len(values), "sequences")
 
 
-def explained(network: Network) -> Measured | None:
+@of_stuck
+def explained(network: Network) -> Measured:
     """The share of the residual's variance that the literal and the mean of the values explain."""
-    if not is_stuck(network):
-        return None
     fit = mean_of_values_of(network)
     return Measured.exactly(fit.explained, len(fit.same_answer), "sequences")
 
 
-def attention_to_name(network: Network) -> Measured | None:
+@of_stuck
+def attention_to_name(network: Network) -> Measured:
     """The mean attention of `=` to the variable's slot in layer 1."""
-    if not is_stuck(network):
-        return None
     return _mean(name_attention(network.stack, network.config, network.seen, network.n))
 
 
-def by_chance(network: Network) -> Measured | None:
+@of_stuck
+def by_chance(network: Network) -> Measured:
     """How often a uniform choice among the allowed answers is the network's."""
-    answers = on_set(network, TRAINED)
-    return None if answers is None else _mean(answers.by_chance.double())
+    return _mean(without_names_of(network)[TRAINED].by_chance.double())
 
 
-def same_answer(network: Network) -> Measured | None:
+@of_stuck
+def same_answer(network: Network) -> Measured:
     """How often MLP2 gives the same answer for the fitted residual."""
-    if not is_stuck(network):
-        return None
     same = mean_of_values_of(network).same_answer
     return Measured.share(int(same.sum()), len(same), "sequences")
 
@@ -110,9 +108,8 @@ def median_residual(field: str, binding: bool) -> Callable[[Populations], Measur
         means = []
         for seed in populations.seeds:
             residuals = composition_of(seed) if seed.binds == binding else None
-            values = np.array([]) if residuals is None else getattr(residuals, field)[~residuals.bound]
-            if len(values) and np.isfinite(values).all():
-                means.append(float(values.mean()))
+            if residuals is not None and not residuals.bound.all():
+                means.append(float(getattr(residuals, field)[~residuals.bound].mean()))
         return Measured.median(means, "seeds")
 
     return measured
@@ -145,7 +142,6 @@ STUCK = (
         for id, name, words in (
             ("held-out", rule.HELD_OUT, "one variable and a held-out pair"),
             ("banned", rule.BANNED, "a variable in a banned slot"),
-            ("two-variables", rule.TWO, "two variables"),
         )
     ),
     Claim.ours("stuck-twice-the-literal",
@@ -173,13 +169,8 @@ STUCK_SEEDS = tuple(
 HELD = "the accuracy on sums with one variable and a held-out pair is"
 PRODUCTS = (
     ("", "held_out", f"{HELD} that on literal sums times binding."),
-    ("-two-variables", "two_variables",
-     "the accuracy on sums with two variables is that on literal sums times binding squared."),
-    ("-attention", "attending",
-     "the accuracy on sums with one variable is that on literal sums times the share in which `=` attends to both "
-     "values."),
     ("-guessing", "held_out_guessing", f"{HELD} that of a mixture of binding and of guesses without names."),
-)  # fmt: skip
+)
 COMPOSITION = tuple(
     Claim.ours(f"composition-{phase}{id}", f"{when} {says}", rule=Between(-0.05, 0.05),
                measured=median_residual(field, binding),

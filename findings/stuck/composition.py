@@ -4,12 +4,6 @@
 by that on trained literal sums. If the two are independent skills,
 
     one variable, held-out pair   adding x binding
-    two variables, trained pair   accuracy on literal sums x binding^2
-
-Binding can also be measured without answers: `attending`, the share of trained sums with one variable in which the top
-two keys of `=` in the last layer are the two values. Then
-
-    one variable, trained pair    accuracy on literal sums x attending
 
 A network that does not bind still guesses. With g and h the accuracies of these guesses on trained and held-out pairs,
 `bound` = (binding - g) / (1 - g), and
@@ -29,9 +23,8 @@ from assignadd.sweeps import SeedCurves
 from .rule import HELD_OUT, TRAINED, has_rule, rule_accuracy
 
 LITERALS = "0-var train"
-ATTENDING = "attn_l2_equal_to_values (1-var, training law)"
 # The sets whose curves are compared, in the order of `composition`.
-NEEDED = (LITERALS, ADDITION.set, BINDING.set, "1-var add-restricted", "2-var train")
+NEEDED = (LITERALS, ADDITION.set, BINDING.set, HELD_OUT)
 
 
 @dataclass(frozen=True)
@@ -41,27 +34,20 @@ class Composition:
     one_variable: np.ndarray  # (evaluations,): the accuracy on trained sums with one variable
     bound: np.ndarray  # (evaluations,), bool: it is 95 % or more from here to the end
     held_out: np.ndarray  # (evaluations,): one variable, held-out pairs, minus the product
-    two_variables: np.ndarray  # (evaluations,): two variables minus the product
-    attending: np.ndarray  # (evaluations,): one variable, trained pairs, minus the product with attention
     held_out_guessing: np.ndarray  # (evaluations,): one variable, held-out pairs, minus the prediction with guesses
 
 
-def composition(curves: Curves, attending: np.ndarray, guess: float, guess_held_out: float) -> Composition:
-    """The residuals of the product along training.
-
-    `attending` is (evaluations,) as the curves are, NaN if not measured; the guesses are the accuracies without names.
-    """
+def composition(curves: Curves, guess: float, guess_held_out: float) -> Composition:
+    """The residuals of the product along training; the guesses are the accuracies without names."""
     adds = np.maximum.accumulate(curves.accuracy[ADDITION.set]) >= ADDITION.level
     used = (curves.accuracy[LITERALS] > 0) & adds
-    literals, adding, one, held_out, two = (curves.accuracy[name][used] for name in NEEDED)
+    literals, adding, one, held_out = (curves.accuracy[name][used] for name in NEEDED)
     binding = one / literals
     share = np.clip((binding - guess) / (1 - guess), 0, 1)
     return Composition(
         one_variable=one,
         bound=np.flip(np.logical_and.accumulate(np.flip(one >= BINDING.level))),
         held_out=held_out - adding * binding,
-        two_variables=two - literals * binding**2,
-        attending=one - literals * attending[used],
         held_out_guessing=held_out - (adding * share + guess_held_out * (1 - share)),
     )
 
@@ -70,5 +56,4 @@ def composition_of(seed: SeedCurves) -> Composition | None:
     """The residuals of one seed; None for a task without the sums, or that the rule without names is not about."""
     if not has_rule(seed.task) or not seed.curves.accuracy.keys() >= set(NEEDED):
         return None
-    attending = seed.columns.get(ATTENDING, np.full(len(seed.curves.steps), np.nan))
-    return composition(seed.curves, attending, *(rule_accuracy(seed.task, name) for name in (TRAINED, HELD_OUT)))
+    return composition(seed.curves, rule_accuracy(seed.task, TRAINED), rule_accuracy(seed.task, HELD_OUT))

@@ -23,8 +23,8 @@ from assignadd.task import EVAL_SETS, Sampler, Task, Vocabulary, answer_of, oper
 DRAWS = range(9000, 10_000)
 """Steps of the evaluation stream that this finding draws its sequences from."""
 SEQUENCES, RULE_SEQUENCES, FITTED, CHANGED, SEED, RIDGE = 4000, 20_000, 30_000, 8, 0, 1e-2
-TRAINED, HELD_OUT, BANNED, TWO = "1-var train", "1-var add-restricted", "1-var var-restricted", "2-var train"
-SETS = tuple(s for s in EVAL_SETS if s.name in (TRAINED, HELD_OUT, BANNED, TWO))
+TRAINED, HELD_OUT, BANNED = "1-var train", "1-var add-restricted", "1-var var-restricted"
+SETS = tuple(s for s in EVAL_SETS if s.name in (TRAINED, HELD_OUT, BANNED))
 
 
 def has_rule(task: Task) -> bool:

@@ -59,7 +59,6 @@ def test_what_has_no_level_or_no_sums_has_no_onset():
         "qk1 = to a",
         "fourier_frequencies",
         "fourier_excluded_accuracy",
-        "accuracy without frequency 3",
     )
     assert found(dict.fromkeys(nothing, came(1000))) == {}
     assert found({"accuracy a first": np.full(len(STEPS), np.nan)}) == {}

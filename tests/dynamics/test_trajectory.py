@@ -106,7 +106,7 @@ def test_every_variable_stands_where_its_set_says():
     operands = found.tokens[0, :, 13:15] - Vocabulary(task).first_variable
     for i, evalset in enumerate(variable_sets(task)):
         rows = slice(i * found.n, (i + 1) * found.n)
-        slot, wanted = (0, evalset.first) if evalset.first is not None else (1, evalset.second)
+        slot, wanted = len(evalset.in_slots) - 1, evalset.in_slots[-1]
         assert (operands[rows, slot] == wanted).all() and of.is_variable[rows].all()
         assert {count_banned(task, *pair) for pair in operands[rows].tolist()} == {evalset.n_banned}
         assert evalset.n_banned == (task.variables[wanted] in (task.banned_first, task.banned_second)[slot])

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import assignadd
-from assignadd import PRESETS, Member
+from assignadd.config import PRESETS, Member
 from assignadd.figure import figure
 from assignadd.model import handmade
 from assignadd.study.files import read_study
@@ -57,18 +57,17 @@ def test_a_network_that_copies_the_token_before():
 
 def test_its_tags_are_names():
     after = cues.exchanged_tags(handmade(CONFIG), CONFIG, SEEN, 300)
-    same, other = (answers.double().mean() for answers in after[cues.NAMES])
-    assert same < 0.02 and other > 0.98
-    same, other = (answers.double().mean() for answers in after[cues.PLACES])
-    assert same > 0.98 and other < 0.02
+    names, places = after[cues.NAMES], after[cues.PLACES]
+    assert names.unchanged.double().mean() < 0.02 and names.with_other.double().mean() > 0.98
+    assert places.unchanged.double().mean() > 0.98 and places.with_other.double().mean() < 0.02
 
 
 def test_positions_are_exchanged_too():
     """A network that does not bind is right in .50 of these sequences, and its attention reads copied positions."""
     run = assignadd.open_run("census-six")
     index = run.index_of(1)
-    same, _ = cues.exchanged_tags(run.at(None)[1].models(index), run.configs[index], run.seen[index], 1000)[cues.PLACES]
-    assert same.double().mean() < 0.45
+    after = cues.exchanged_tags(run.at(None)[1].models(index), run.configs[index], run.seen[index], 1000)
+    assert after[cues.PLACES].unchanged.double().mean() < 0.45
 
 
 def test_the_columns_of_a_network_made_by_hand():

@@ -120,8 +120,7 @@ def test_parts_come_from_networks_that_bind_and_are_given_to_those_that_do_not()
     six = open_run("census-six")
     bind = {row["seed"] for row in six.metrics()[-6:] if row["accuracy"]["1-var train"] >= 0.95}
     assert bind == set(replaced.BIND) and {member.seed for member in six.members} - bind == set(replaced.STUCK)
-    for part in (replaced.TRANSPLANT, replaced.PLATEAU):
-        check_start([member.config(part.config) for member in part.sweep(seeds=1).cells])
+    check_start([member.config(replaced.PLATEAU.config) for member in replaced.PLATEAU.sweep(seeds=1).cells])
     for cell in replaced.RESET.cells:
         assert [model["start.network"] for model in cell.models] == [f"before-reset:{s}" for s in range(8000, 8032)]
         assert not {model["seed.data"] for model in cell.models} & set(replaced.RESET_SEEDS)
@@ -131,9 +130,8 @@ def test_networks_that_are_trained_several_times_are_the_units():
     """Three networks, the first trained four times and the others twice: their shares are 3/4, 1/2 and 0."""
     binds = [True, True, True, False, True, False, False, False]
     rows = {"cell": replaced.UNCHANGED, "seed.split": [1, 1, 1, 1, 2, 2, 15, 15], "binds": binds}
-    found = StudyTable(replaced.TRANSPLANT, polars.DataFrame(rows), {}).measured(share("binds"), replaced.UNCHANGED)
+    found = StudyTable(replaced.PLATEAU, polars.DataFrame(rows), {}).measured(share("binds"), replaced.UNCHANGED)
     ends = wilson(1.25, 3)
     assert (found.value, found.low, found.high, found.n) == (pytest.approx(1.25 / 3), ends.low, ends.high, 3)
-    for of_three in (replaced.TRANSPLANT, replaced.PLATEAU):
-        records = study_records(read_study(of_three, FOLDER))
-        assert {(r.n, r.verdict) for r in records} == {(3, "undecided")}
+    records = study_records(read_study(replaced.PLATEAU, FOLDER))
+    assert {(r.n, r.verdict) for r in records} == {(3, "undecided")}

@@ -8,7 +8,7 @@ import polars
 import pytest
 import torch
 
-from assignadd import PRESETS, Member
+from assignadd.config import PRESETS, Member
 from assignadd.model import Stack, answer_logits, handmade, initial_stack
 from assignadd.runs.folder import find_runs
 from assignadd.study.files import run_study
@@ -57,9 +57,7 @@ def curves(steps, **columns):
     """Rows of a network that answers everything, without bursts or a change of QK2 unless given."""
     names = [s.name for s in EVAL_SETS]
     rows = {"step": steps} | dict.fromkeys(names, [1.0] * len(steps))
-    rows |= dict.fromkeys((m.SATURATED, m.QK2_IDENTITY, m.QK2_MARGIN), [0.0] * len(steps)) | {
-        m.LOSS: [0.1] * len(steps)
-    }
+    rows |= dict.fromkeys((m.SATURATED, m.QK2_IDENTITY), [0.0] * len(steps)) | {m.LOSS: [0.1] * len(steps)}
     return polars.DataFrame(rows | columns)
 
 
@@ -68,11 +66,10 @@ def test_numbers_around_the_first_spike_are_those_of_the_curves():
     late = [step >= 4000 for step in steps]
     sets = {s.name: [0.3 + 0.7 * x for x in late] for s in EVAL_SETS if s.n_vars}
     own = {m.SATURATED: [0.1 + 0.4 * (3800 <= s < 4000) for s in steps]}
-    own |= {m.QK2_IDENTITY: [0.25 + 0.5 * x for x in late], m.QK2_MARGIN: [2.0 + x for x in late]}
+    own |= {m.QK2_IDENTITY: [0.25 + 0.5 * x for x in late]}
     found = m.spike_columns(curves(steps, **sets, **own), 256)
     assert (found[m.SPIKES], found["spike steps"], found[m.BURSTS], found[m.SHARP]) == (1, [3900], 0, True)
     assert found[m.FIRST_AT] == 4000 and found[m.QK2_RISE] == pytest.approx(0.5)
-    assert found[m.MARGIN_RISE] == pytest.approx(1.0)
     assert found[m.SATURATED_BEFORE] == pytest.approx(0.5, abs=0.05)
     assert found[m.SATURATED_RISE] == pytest.approx(0.4, abs=0.06)
 

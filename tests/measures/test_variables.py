@@ -19,7 +19,7 @@ HANDMADE = handmade(CONFIG)
 
 def drawn(n_vars: int, n: int = 300) -> torch.Tensor:
     """Sums with c in the second slot."""
-    return Exam([CONFIG], pair_split(CONFIG.task, 0)[None], [EvalSet("c second", n_vars, second=2)], n).tokens
+    return Exam([CONFIG], pair_split(CONFIG.task, 0)[None], [EvalSet("c second", n_vars, in_slots=(None, 2))], n).tokens
 
 
 @pytest.mark.parametrize("n_vars", [1, 2])

@@ -7,7 +7,7 @@ import torch
 
 import assignadd
 from assignadd.config import PRESETS
-from assignadd.config.errors import RunError, UsageError
+from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 
 SMOKE = PRESETS["smoke"]
@@ -94,13 +94,13 @@ def test_every_architecture_goes_there_and_back(lens, settings):
 
 
 def test_two_widths_are_refused(lens):
-    with pytest.raises(assignadd.ConfigError, match=r"model.d_mlp = \(3, 5\): expected one width"):
+    with pytest.raises(ConfigError, match=r"model.d_mlp = \(3, 5\): expected one width"):
         assignadd.to_transformer_lens(another(d_mlp=(3, 5)))
 
 
 @pytest.mark.parametrize(("setting", "value"), [("activation", "abs"), ("direct_path", False)])
 def test_what_native_models_cannot_do_is_refused(lens, setting, value):
-    with pytest.raises(assignadd.ConfigError, match=rf"model.{setting} = .*TransformerLens"):
+    with pytest.raises(ConfigError, match=rf"model.{setting} = .*TransformerLens"):
         assignadd.to_transformer_lens(another(**{setting: value}))
 
 

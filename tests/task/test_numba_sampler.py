@@ -32,7 +32,7 @@ TASKS = {
         banned_second="",
     ),
 }
-CERTAIN_OPERANDS = EvalSet("c + b", n_vars=2, pair="any", n_banned=None, first=2, second=1)
+CERTAIN_OPERANDS = EvalSet("c + b", n_vars=2, pair="any", n_banned=None, in_slots=(2, 1))
 SETS = [None, *ALL_SETS, any_sums(0), any_sums(1), any_sums(2), CERTAIN_OPERANDS]
 
 

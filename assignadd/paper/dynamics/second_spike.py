@@ -97,7 +97,7 @@ def late_variable_set(network: Network, late: LateVariable, n_vars: int | None =
     v, first = task.variables.index(late.variable), late.slot == SLOTS[0]
     n_banned = count_banned(task, *((v, LITERAL) if first else (LITERAL, v)))
     n_vars = min(2, task.max_assignments) if n_vars is None else n_vars
-    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, *((v, None) if first else (None, v)))
+    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, (v,) if first else (None, v))
 
 
 @per_network()
