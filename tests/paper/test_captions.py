@@ -17,9 +17,7 @@ from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_meas
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
     AccuraciesData,
-    HeldOutData,
     accuracies_caption,
-    doubly_held_out_caption,
 )
 from assignadd.paper.theory.figures import TheoryRealGradientData, theory_real_gradient_caption
 from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
@@ -115,15 +113,6 @@ def test_measures_before_and_after_their_causes():
     found = causes_over_time_caption(data)
     assert "binding tag (the measure from step 20, the cause from 100)" in found
     assert "values (the measure from step 70, the cause never)" in found and "sum" not in found
-
-
-def test_held_out_twice_and_once():
-    sets = ["1-var add-restricted", "1-var doubly held out"]
-    accuracy = np.array([[0.5], [0.75]])  # held out twice is better here
-    data = HeldOutData(sets, [0], accuracy, accuracy, accuracy, np.array([True]))
-    found = doubly_held_out_caption(data)
-    assert "held out twice: 'one variable, held-out pair, in a banned slot' at 0.750" in found
-    assert "held out once: 'one variable, held-out pair' at 0.500" in found
 
 
 def test_a_gradient_against_the_prediction():

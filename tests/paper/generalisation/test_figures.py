@@ -1,26 +1,17 @@
-"""Accuracies by evaluation set, held-out classes and single pairs: known counts, in pictures and captions."""
+"""Accuracies by evaluation set and by single pairs: known counts, in pictures and captions."""
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import same_color
 
 from assignadd.figure.style import figure, save
-from assignadd.measures.accuracies import Accuracy
 from assignadd.paper.generalisation.figures import (
-    CLASS_NAMES,
-    DOUBLY_HELD_OUT,
     accuracies_data,
     draw_accuracies,
-    draw_doubly_held_out,
-    draw_held_out_classes,
     draw_pairs,
-    held_out_classes_caption,
-    held_out_data,
     pairs_caption,
     pairs_data,
 )
-from assignadd.stats import wilson
 from assignadd.task.evalsets import EVAL_SETS
 
 STEPS = (0, 100, 200)
@@ -71,67 +62,6 @@ def test_data_can_be_saved_without_pickles(tmp_path):
     np.savez(tmp_path / "x.npz", **accuracies_data(ROWS).arrays())
     loaded = np.load(tmp_path / "x.npz", allow_pickle=False)
     assert list(loaded["steps"]) == list(STEPS) and loaded["accuracy"].shape == (3, len(EVAL_SETS))
-
-
-def accuracy(k: int) -> Accuracy:
-    return Accuracy(k / 100, 100, wilson(k, 100))
-
-
-TWO_NETWORKS = [
-    {"0-var train": accuracy(100), "0-var doubles": accuracy(60), "2-var neither order": accuracy(90)},
-    {"0-var train": accuracy(99), "0-var doubles": accuracy(98)},
-]
-
-
-def test_the_classes_show_each_network_with_its_interval():
-    data = held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False])
-    assert data.sets == ["0-var train", "0-var doubles", "2-var neither order"]
-    assert (
-        data.accuracy[:2].tolist() == [[1.0, 0.99], [0.6, 0.98]]
-        and data.accuracy[2, 0] == 0.9
-        and np.isnan(data.accuracy[2, 1])
-    )
-    assert data.low[1, 0] == wilson(60, 100).low and data.high[1, 0] == wilson(60, 100).high
-    with figure() as made:
-        draw_held_out_classes(data, made)
-        literals, two_variables = made.axes  # no panel for sums with one variable: no such set here
-        assert [t.get_text() for t in literals.get_yticklabels()] == [
-            "seen pairs", "held out, other order seen", "held out in both orders", "held-out doubles n + n",
-        ]  # fmt: skip
-        dots = [container.lines[0] for container in literals.containers]
-        shown = {
-            (round(dot.get_ydata()[0]), same_color(dot.get_markerfacecolor(), "white")): dot.get_xdata()[0]
-            for dot in dots
-        }
-        assert shown == {
-            (0, False): 1.0,
-            (0, True): 0.99,
-            (3, False): 0.6,
-            (3, True): 0.98,
-        }  # hollow: the one that does not bind
-        assert [
-            round(c.lines[0].get_ydata()[0]) for c in two_variables.containers if np.isfinite(c.lines[0].get_xdata()[0])
-        ] == [2]
-        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seed 4", "seed 7 (does not bind)"]
-        assert len({dot.get_marker() for dot in dots}) == 2  # a shape for each seed
-
-
-def test_the_classes_in_words_are_of_the_networks_that_bind():
-    caption = held_out_classes_caption(held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False]))
-    assert (
-        "literals alone: 1.000 (seen pairs), 0.600 (held-out doubles n + n); "
-        "two variables: 0.900 (held out in both orders)." in caption
-    )
-    assert "0.990 (seen pairs), 0.980 (held-out doubles" in held_out_classes_caption(
-        held_out_data(CLASS_NAMES, [7], TWO_NETWORKS[1:], [False])
-    )
-
-
-def test_a_task_without_such_sets_says_so():
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_doubly_held_out(held_out_data(list(DOUBLY_HELD_OUT), [0], [{"0-var train": accuracy(100)}], [True]), axes)
-        assert [text.get_text() for text in axes.texts] == ["this task has no such sets"]
 
 
 N = 23
