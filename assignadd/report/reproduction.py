@@ -33,7 +33,7 @@ from assignadd.paper.causes.interchange_figures import CAUSES_OVER_TIME_FIGURE, 
 from assignadd.paper.dynamics.figures import PROGRESS_MEASURES_FIGURE
 from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
 from assignadd.paper.generalisation.claims import GENERALISATION, achieved
-from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE, PAIRS_FIGURE
+from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
@@ -76,7 +76,7 @@ def _one_of(*claims: Claim) -> Callable[[Record], bool]:
 
 MECHANISM = (
     TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
-    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, PAIRS_FIGURE,
+    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
 )  # fmt: skip
 CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE, CAUSES_OVER_TIME_FIGURE)
 DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from assignadd.dynamics.curves import Spike, rise_time
 from assignadd.dynamics.phases import BINDING_SETS
-from assignadd.dynamics.trajectory import curves_of, phases_of
+from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import Claim, Reading
 from assignadd.measures.routing import top_keys_are
 from assignadd.measures.scores import qk2_ov1_var_margin
@@ -22,7 +22,6 @@ from assignadd.paper.dynamics.claims import (
     ONE_VARIABLE,
     Steps,
     along_spike,
-    around_first_spike,
     at_first_spike,
     exam,
     recorded,
@@ -61,12 +60,6 @@ def smallest_rise(network: Network, spike: Spike) -> Measured | None:
     """The smallest rise of any set with variables in trained slots, between the same two evaluations."""
     recorded_sets = [name for name in BINDING_SETS if name in curves_of(network).accuracy]
     return lowest(rise_of_mean(network, spike, [name]) for name in recorded_sets)
-
-
-def spacing(network: Network) -> str:
-    """The distance of the evaluations around the spike, in words."""
-    spike = phases_of(network).first_spike
-    return f"evaluations around the spike are {spike.after - spike.before} steps apart" if spike else "no spike"
 
 
 @per_network()
@@ -124,14 +117,6 @@ def matched_before(network: Network, steps: Steps) -> Measured:
     return Measured.exactly(share, network.config.task.n_vars, "variables")
 
 
-def mean_margins(network: Network) -> str:
-    """The mean margin of the diagonal on either side of the spike, in words."""
-    steps = around_first_spike(network)
-    assert steps is not None  # a claim with a number has them
-    before, after = (trajectory_at(network, "qk2_ov1_var_margin", step) for step in steps)
-    return f"mean margin {before:.2f} before the spike, mean margin {after:.2f} after it"
-
-
 FIRST = "first_spike"
 ON_TOP = "The value is the share of sequences whose two keys with the most attention are the operand slots."
 LITERAL_ONLY = "Just before the first spike, `=` attends in layer 1 only to the literal of a sum with one variable"
@@ -147,7 +132,6 @@ FIRST_SPIKE = (
           "Most of the rise of the first spike falls within 100 steps.",
           "between steps 5,300 and 5,400", along_spike(FIRST, share_within), AtLeast(0.5),
           "Measured between the two evaluations around its steepest step, if they are at most 100 steps apart.",
-          detail=spacing,
           readings=(Reading("whole", "The whole rise, from 10 % to 90 % of it, takes at most 100 steps. The value is "
                             "its duration; the rise lasts longer than the distance of the evaluations inside it.",
                             AtMost(WITHIN), along_spike(FIRST, duration)),)),
@@ -172,14 +156,12 @@ FIRST_SPIKE = (
           "Just before the first spike, QK2 is only weakly diagonal: the mean margin of its diagonal is at most a "
           "quarter of that in the last network.",
           "only weakly diagonal", at_first_spike(margin_of_final, BEFORE), AtMost(0.25),
-          detail=mean_margins,
           readings=(Reading("identity", "At most half of the variables match themselves best.", AtMost(0.5),
                             at_first_spike(matched_before)),)),
     Claim("first-spike-margin", "early",
           "With the first spike, the diagonal of (E OV1) QK2 (E OV1)^T grows relative to the rest for most variables.",
           "becomes strongly diagonal", at_first_spike(margins_grown), AtLeast(0.5),
           "The value is the share of variables whose margin over the best other match grows (a sign test).",
-          detail=mean_margins,
           readings=(Reading("half-of-final", "The mean margin is at least half of that in the last network.",
                             AtLeast(0.5), at_first_spike(margin_of_final, AFTER)),)),
 )  # fmt: skip

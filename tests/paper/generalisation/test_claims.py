@@ -15,7 +15,6 @@ from assignadd.network import Network, known
 from assignadd.paper.generalisation import claims as generalisation
 from assignadd.paper.generalisation.claims import (
     achieved,
-    beside,
     best_window,
     held_out_sums_of_any_form,
     lowest_on,
@@ -119,15 +118,6 @@ def test_a_training_that_is_shorter_or_evaluated_once_has_no_window():
     short = Curves(np.array([0, 400, 800]), {"a": np.ones(3)}, 512)
     assert best_window(short, ["a"]) is None and best_window(windows(a=lambda s: s / 1e4), ["b"]) is None
     assert best_window(Curves(np.array([0, 2000, 4000]), {"a": np.ones(3)}, 512), ["a"]) is None
-
-
-def test_the_last_step_and_the_best_window_stand_beside_the_median():
-    e = ending({"2-var train": DIP})
-    curves_of(e).accuracy["2-var train"][:] = 0.9
-    curves_of(e).accuracy["2-var train"][20:40] = 0.95
-    assert beside(["2-var train", "0-var train"])(e) == (
-        "0.9750 at the last step, 0.9500 in the best 1,000 steps (1,500 to 2,500)"
-    )
 
 
 def test_so_it_is_for_every_seed_of_the_census():
