@@ -204,7 +204,9 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
     if len(steps) < 2:
         return onsets
     for measure in COLUMNS:
-        for name in measure.columns(columns) if measure.level is not None else ():
+        if measure.level is None:
+            continue
+        for name in measure.columns(columns):
             # A task may have no sums with a variable in one of the slots.
             if measure is not VARIABLE_ACCURACY or not np.isnan(columns[name]).all():
                 onsets.append(_onset(name, steps, columns[name], measure.level, measure.n))
