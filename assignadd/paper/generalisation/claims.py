@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from assignadd.dynamics.phases import Curves
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of, end_steps, in_banned_slots
 from assignadd.network import Network
@@ -101,34 +99,6 @@ def held_out_sums_of_any_form(network: Network) -> Measured | None:
 def new_positions(network: Network) -> Measured | None:
     """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
     return achieved(in_banned_slots(network))
-
-
-WINDOW = 1000
-
-
-class Window(NamedTuple):
-    """Some steps of a training, and the lowest of several sets there, each by its median."""
-
-    accuracy: float
-    first: int
-    last: int
-
-
-def best_window(curves: Curves, sets: Sequence[str]) -> Window | None:
-    """The window of 1,000 steps in which the lowest of these sets, by the median in the window, is highest.
-
-    None where no window has evaluations over half of it. As the best of many windows, it is above what the network
-    achieves as a rule.
-    """
-    steps = curves.steps
-    accuracies = [curves.accuracy[name] for name in sets if name in curves.accuracy]
-    windows = []
-    for first, begin in enumerate(steps.tolist()):
-        last = int(np.searchsorted(steps, begin + WINDOW, "right")) - 1
-        if accuracies and steps[last] - begin >= WINDOW / 2 and begin + WINDOW <= steps[-1]:
-            medians = [float(np.median(accuracy[first : last + 1])) for accuracy in accuracies]
-            windows.append(Window(min(medians), begin, int(steps[last])))
-    return max(windows, key=lambda window: window.accuracy, default=None)
 
 
 def _as_in_the_paper(share: float) -> AtLeast:
