@@ -22,7 +22,6 @@ BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
 SHARES = "Blues"  # from 0 up
 SIGNED = "BrBG"  # scores of either sign, white at 0; no box has its colours
 POSITIONS = "cividis"  # scores without a zero to show
-ERRORS = "OrRd_r"  # accuracies, nearly white where all answers are right
 
 # Of the report page, as CSS variables: for a light and for a dark screen.
 LIGHT = {

@@ -33,23 +33,28 @@ def wilson(successes: float, n: int) -> Interval:
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
-    p, z2 = successes / n, Z_95 * Z_95
-    centre, spread = p + z2 / (2 * n), Z_95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    p = successes / n
+    z2 = Z_95 * Z_95
+    centre = p + z2 / (2 * n)
+    spread = Z_95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
-    low, high = (centre - spread) / scale, (centre + spread) / scale
-    # Exact at the ends, where rounding is not.
-    return Interval(low if successes else 0.0, high if successes < n else 1.0)
+    # At no or only successes the end is exact, where rounding would not be.
+    low = (centre - spread) / scale if successes else 0.0
+    high = (centre + spread) / scale if successes < n else 1.0
+    return Interval(low, high)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     """The median and its 95 % interval from order statistics; None below six values, where no interval reaches 95 %."""
-    ordered, n = sorted(values), len(values)
+    n = len(values)
+    ordered = sorted(values)
     median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    # From the k-th smallest to the k-th largest: misses the median with probability 2 P(Binomial(n, 1/2) < k).
-    miss, k = 2 * 0.5**n, 0
-    while miss <= 0.05:
+    # From the k-th smallest to the k-th largest value: misses the median with probability 2 P(Binomial(n, 1/2) < k).
+    k = 0
+    missed = 2 * 0.5**n  # by the interval of k + 1
+    while missed <= 0.05:
         k += 1
-        miss += 2 * math.comb(n, k) * 0.5**n
+        missed += 2 * math.comb(n, k) * 0.5**n
     return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
 
 
@@ -147,24 +152,32 @@ def difference(a: Measured, b: Measured) -> Measured:
     return Measured(value, value - float(below), value + float(above), min(a.n, b.n), a.unit)
 
 
-# For zeros and ones on the same sequences, two observations are added, one for each way in which a pair can differ
-# (Bonett and Price, 2012). Normal intervals are then valid also where few pairs differ, and not empty where none does.
-
-
 def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
-    """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence."""
-    differences = np.append(a.astype(float) - b, (1.0, -1.0))
-    half = Z_95 * float(differences.std()) / math.sqrt(len(differences))
-    return _with_interval_around(float(differences.mean()), half, float(a.mean() - b.mean()), len(a), unit)
+    """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence.
+
+    The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed, one
+    with a success in `a` alone and one with a success in `b` alone. It is valid also where few sequences differ, and
+    not empty where none does. The value is that of the observed sequences.
+    """
+    differences = a.astype(float) - b
+    with_two_more = np.append(differences, (1.0, -1.0))
+    centre = float(with_two_more.mean())
+    half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
+    value = float(a.mean() - b.mean())
+    return Measured(value, min(value, centre - half), max(value, centre + half), len(a), unit)
 
 
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
-    """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none."""
+    """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none.
+
+    The interval is that of the same two added sequences as in `paired_difference`.
+    """
     if not b.any():
         return None
-    adjusted = ratio_of_means(np.append(a, (1, 0)).astype(float), np.append(b, (0, 1)).astype(float), unit)
-    half = adjusted.high - adjusted.value
-    return _with_interval_around(adjusted.value, half, float(a.sum() / b.sum()), len(a), unit)
+    with_two_more = ratio_of_means(np.append(a, (1, 0)).astype(float), np.append(b, (0, 1)).astype(float), unit)
+    value = float(a.sum() / b.sum())
+    low, high = min(value, with_two_more.low), max(value, with_two_more.high)
+    return Measured(value, low, high, len(a), unit)
 
 
 def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
@@ -172,11 +185,6 @@ def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     ratio = float(a.mean() / b.mean())
     half = Z_95 * float((a - ratio * b).std() / abs(b.mean())) / math.sqrt(len(a))
     return Measured(ratio, ratio - half, ratio + half, len(a), unit)
-
-
-def _with_interval_around(centre: float, half: float, value: float, n: int, unit: str) -> Measured:
-    """A value with the interval from `centre - half` to `centre + half`, widened to contain the value."""
-    return Measured(value, min(value, centre - half), max(value, centre + half), n, unit)
 
 
 def threshold(
@@ -194,24 +202,32 @@ def threshold(
     share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)
     if not share.any():
         return None
-    rise = slice(0, int(np.flatnonzero(share == share.max())[-1]) + 1)
-    settings, succeeded, asked = np.asarray(settings, dtype=float)[rise], succeeded[rise], asked[rise]
-    if len(settings) < 3:
+    n_rising = int(np.flatnonzero(share == share.max())[-1]) + 1
+    if n_rising < 3:
         return None
+    settings = np.asarray(settings, dtype=float)[:n_rising]
+    succeeded, asked = succeeded[:n_rising], asked[:n_rising]
     n_seeds = succeeded.shape[1]
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
     weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): first every seed once
-    wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
-    curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))
-    counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
-    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
-    best = np.concatenate([(part.T @ log_probabilities.T).argmax(1) for part in parts])  # along rows: ten times faster
-    midpoints = curves[0, best]
+    wins = (succeeded & asked) @ weights  # (settings, 1 + resamples)
+    trials = asked @ weights
+    best = _most_likely_curves(settings, wins, trials)  # (3, 1 + resamples)
+    midpoints = best[0]
     if midpoints[0] == settings[0]:
         return None
     low, high = np.quantile(midpoints[1:], [0.025, 0.975]).tolist()
-    value = _refined_threshold(settings, wins[:, 0], trials[:, 0], curves[:, best[0]])
+    value = _refined_threshold(settings, wins[:, 0], trials[:, 0], best[:, 0])
     return Measured(value, min(low, value), max(high, value), n_seeds, "seeds")
+
+
+def _most_likely_curves(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """Threshold, width and lapse rate of the most likely curve of a grid for each column of counts, (3, columns)."""
+    curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))
+    counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, columns)
+    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
+    best = [(part.T @ log_probabilities.T).argmax(1) for part in parts]  # along rows: ten times faster
+    return curves[:, np.concatenate(best)]
 
 
 def _refined_threshold(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: np.ndarray) -> float:
@@ -270,7 +286,9 @@ SOME_SEEDS: Final = "holds in some seeds"  # of several networks whose verdicts 
 
 def decided(holds: bool, fails: bool | None = None) -> Verdict:
     """The verdict on an exact number, or, with `fails`, on an interval: undecided where it neither holds nor fails."""
-    return HOLDS if holds else FAILS if fails is None or fails else UNDECIDED
+    if holds:
+        return HOLDS
+    return FAILS if fails is None or fails else UNDECIDED
 
 
 @dataclass(frozen=True)

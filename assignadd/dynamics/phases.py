@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from assignadd.dynamics.curves import LASTING, PENALTY_OF_64, Onset, Spike, first_lasting, largest_spike, onset, spikes
-from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import COLUMNS, HALF, VARIABLE_ACCURACY, column_label
 from assignadd.model.accuracy import end_of_training
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
@@ -154,10 +153,14 @@ def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -
 def find_phases(curves: Curves) -> Phases:
     """The phases and spikes of one model's training."""
     addition = skill_onset(curves, [ADDITION_SET], ADDITION_THRESHOLD)
-    binding, refinement = curves.binding, skill_onset(curves, REFINEMENT_SETS)
-    first = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step) if addition and binding else None
-    second, trained = _second_spike(curves, first, refinement), skill_onset(curves, TRAINED_SETS)
-    return Phases(addition, binding, refinement, first, second, curves.binds, trained)
+    binding = curves.binding
+    refinement = skill_onset(curves, REFINEMENT_SETS)
+    first_spike = None
+    if addition and binding:
+        first_spike = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step)
+    second_spike = _second_spike(curves, first_spike, refinement)
+    trained = skill_onset(curves, TRAINED_SETS)
+    return Phases(addition, binding, refinement, first_spike, second_spike, curves.binds, trained)
 
 
 def _second_spike(curves: Curves, first: Spike | None, refinement: Onset | None) -> Spike | None:
@@ -191,18 +194,22 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
     One checkpoint is not a trajectory, so that its columns have no onsets.
     """
-    onsets, steps = [], columns["step"]
+    onsets = []
     for s in RECORDED_SETS:
         if s.name in curves.accuracy:
             # The levels of the phases: held-out sums as for addition, the rest as for binding and refinement.
             level = THRESHOLD if s.pair == "seen" else ADDITION_THRESHOLD
             onsets.append(_onset(s.name, curves.steps, curves.accuracy[s.name], level, curves.n))
-    with_level = [(m, m.level) for m in COLUMNS if m.level is not None and len(steps) > 1]
-    for measure, level in with_level:
+    steps = columns["step"]
+    if len(steps) < 2:
+        return onsets
+    for measure in COLUMNS:
+        if measure.level is None:
+            continue
         for name in measure.columns(columns):
             # A task may have no sums with a variable in one of the slots.
             if measure is not VARIABLE_ACCURACY or not np.isnan(columns[name]).all():
-                onsets.append(_onset(name, steps, columns[name], level, measure.n))
+                onsets.append(_onset(name, steps, columns[name], measure.level, measure.n))
     return onsets
 
 
@@ -235,17 +242,24 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     trajectory, `banned` the letters banned from each slot.
     """
     steps = columns["step"]
-    fields = [VARIABLE_ACCURACY.fields(name) for name in columns]
-    variables = list(dict.fromkeys(of_column["variable"] for of_column in fields if of_column))
-    onsets: list[tuple[float, float, str, str]] = []
-    for slot in SLOTS:
-        for v in variables:
-            accuracy = columns[f"accuracy {v} {slot}"]
-            at = first_lasting(steps, accuracy >= HALF)
-            # One that is right at the first checkpoint may have come at any time before.
-            onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, -float(accuracy.mean()), v, slot))
-    last, _, v, slot = max(onsets)
+    candidates: list[tuple[float, float, str, str]] = []  # when it came, minus its mean accuracy, variable, slot
+    for name, accuracy in columns.items():
+        if fields := VARIABLE_ACCURACY.fields(name):
+            came = _came(steps, accuracy)
+            candidates.append((came, -float(accuracy.mean()), fields["variable"], fields["slot"]))
+    last, _, variable, slot = max(candidates)
     if last <= since:
         return None
-    spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since, PENALTY_OF_64)
-    return LateVariable(v, slot, v in banned[slot], None if np.isinf(last) else int(last), spike)
+    spike = largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64)
+    return LateVariable(variable, slot, variable in banned[slot], None if np.isinf(last) else int(last), spike)
+
+
+def _came(steps: np.ndarray, accuracy: np.ndarray) -> float:
+    """The step from which half of the sums are right to stay; infinity for never.
+
+    It is 0 where they are right at the first checkpoint: that may have come at any time before.
+    """
+    first = first_lasting(steps, accuracy >= HALF)
+    if first is None:
+        return np.inf
+    return float(steps[first]) if first > 0 else 0.0

@@ -13,9 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.sequences import every_pair
 from assignadd.model.accuracy import Exam, end_exam, end_of_training
-from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
 from assignadd.network import Network, per_network
 from assignadd.stats import Interval, wilson
@@ -24,8 +22,6 @@ from assignadd.task.positions import operand_names
 from assignadd.task.sampler import EmptySetError
 from assignadd.task.splits import distinct_sums
 
-# Number of sequences in which each pair of numbers is added.
-CONTEXTS = 24
 SLOTS = ("first", "second")
 
 
@@ -150,21 +146,6 @@ def in_banned_slots(network: Network) -> EndAccuracy | None:
         return accuracies[ANY_PAIR_BANNED.name]
     except EmptySetError:
         return None
-
-
-@per_network(slow=True)
-def pair_accuracies(network: Network) -> dict[int, Tensor]:
-    """Accuracy of every pair of numbers, (N, N), by the number of variables in the sum."""
-    return {n: pair_accuracy(network.stack, network.config, n) for n in network.types}
-
-
-def pair_accuracy(model: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
-    """One model's accuracy on each pair (n, m), over `contexts` sequences with `n_vars` variables in any slot."""
-    N = config.task.modulus
-    all_pairs = torch.ones(1, N, N, dtype=torch.bool, device=model.flat.device)
-    batch = every_pair([config], all_pairs, n_vars, contexts)
-    correct = answers(model, batch.tokens)[0] == batch.labels[0]
-    return correct.view(contexts, N, N).float().mean(0)
 
 
 def variable_sets(task: Task) -> list[EvalSet]:

@@ -241,12 +241,12 @@ class Finding:
 
 # The first five that could be tested are shown.
 FINDINGS = (
-    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "held_out_classes")),
+    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "census")),
     Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
-    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "onsets")),
+    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "accuracies")),
     Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
-    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("pairs",)),
-    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("variables", "doubly_held_out")),
+    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("accuracies",)),
+    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("late", "accuracies")),
     Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
     Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
     Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),

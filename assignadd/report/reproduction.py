@@ -29,15 +29,10 @@ from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
 from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
 from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
 from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE, INTERCHANGE_FIGURE
-from assignadd.paper.dynamics.figures import ONSETS_FIGURE, PROGRESS_MEASURES_FIGURE, VARIABLES_FIGURE
+from assignadd.paper.dynamics.figures import PROGRESS_MEASURES_FIGURE
 from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
 from assignadd.paper.generalisation.claims import GENERALISATION, achieved
-from assignadd.paper.generalisation.figures import (
-    ACCURACIES_FIGURE,
-    DOUBLY_HELD_OUT_FIGURE,
-    HELD_OUT_CLASSES_FIGURE,
-    PAIRS_FIGURE,
-)
+from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
@@ -80,10 +75,10 @@ def _one_of(*claims: Claim) -> Callable[[Record], bool]:
 
 MECHANISM = (
     TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
-    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, PAIRS_FIGURE, HELD_OUT_CLASSES_FIGURE, DOUBLY_HELD_OUT_FIGURE,
+    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
 )  # fmt: skip
 CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
-DYNAMICS = (PROGRESS_MEASURES_FIGURE, ONSETS_FIGURE, EARLY_FIGURE, LATE_FIGURE, VARIABLES_FIGURE)
+DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)
 POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
 THEORY = (THEORY_BETA_FIGURE, THEORY_REMAINDER_FIGURE, THEORY_ATTENTION_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
 _CAUSAL = {claim.id for claim in CAUSAL_CLAIMS}  # one of which is about the theorem too

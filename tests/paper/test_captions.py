@@ -17,9 +17,7 @@ from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_meas
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
     AccuraciesData,
-    HeldOutData,
     accuracies_caption,
-    doubly_held_out_caption,
 )
 from assignadd.paper.theory.figures import TheoryRealGradientData, theory_real_gradient_caption
 from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
@@ -95,15 +93,6 @@ def test_a_circuit_without_effects():
     said = circuit_only_caption(only)
     assert f"alone have 0.25, the best combination is '{SECTION_7}' (0.50)" in said
     assert f"removing '{QK2_IDENTITY}' (0.12) costs most and '{QK1_EQUALS}' (0.75) least" in said
-
-
-def test_held_out_twice_and_once():
-    sets = ["1-var add-restricted", "1-var doubly held out"]
-    accuracy = np.array([[0.5], [0.75]])  # held out twice is better here
-    data = HeldOutData(sets, [0], accuracy, accuracy, accuracy, np.array([True]))
-    found = doubly_held_out_caption(data)
-    assert "held out twice: 'one variable, held-out pair, in a banned slot' at 0.750" in found
-    assert "held out once: 'one variable, held-out pair' at 0.500" in found
 
 
 def test_a_gradient_against_the_prediction():

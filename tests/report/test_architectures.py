@@ -39,9 +39,7 @@ def test_figures_without_meaning_give_the_reason(sources, label):
     assert isinstance(data, Absent) and "not defined for this network: it needs" in data.words
 
 
-@pytest.mark.parametrize(
-    "label", sorted(RECORDS.keys() - NOT_DEFINED - OF_THE_RUN - {"pairs", "doubly_held_out", "held_out_classes"})
-)
+@pytest.mark.parametrize("label", sorted(RECORDS.keys() - NOT_DEFINED - OF_THE_RUN))
 def test_the_other_figures_are_drawn(sources, label):
     record = RECORDS[label]
     data = record.data_of(sources)

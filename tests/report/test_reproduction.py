@@ -156,7 +156,7 @@ def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_p
     words = "".join(reader.words)
     assert "accuracies" not in [a["id"] for a in reader.named("section")]
     assert "as they were evaluated once in training: seed 0 of" in words
-    assert words.count("training was not followed") == len([f for f in DYNAMICS if f.along_training]) == 4
+    assert words.count("training was not followed") == len([f for f in DYNAMICS if f.along_training]) == 3
 
 
 def test_a_set_that_a_split_does_not_have_reads_so(report, page_of, monkeypatch):

@@ -24,7 +24,7 @@ PAPER_LABELS = {
     "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
     "generalization_combined", "progress_measures", "early", "late",
 }  # fmt: skip
-HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2, "pairs": 3}
+HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2}
 
 
 @pytest.fixture(scope="module")

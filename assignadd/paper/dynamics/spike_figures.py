@@ -137,7 +137,6 @@ class LateData(FigureData):
     steps: np.ndarray  # (checkpoints,): the window
     variable: str
     slot: str
-    banned: bool
     letters: list[str]
     spike: np.ndarray  # (2,): the checkpoints just before and just after it
     ends: np.ndarray  # (2,): those that (c) compares
@@ -158,29 +157,30 @@ def late_data(network: Network) -> LateData | Absent:
     ends = around_late_spike(network)
     if first is None or late is None or late.spike is None or ends is None:
         return Absent(_why_absent(network, late))
-    task, columns = network.config.task, trajectory_of(network)
+    task = network.config.task
+    columns = trajectory_of(network)
     steps = window(columns["step"][columns["step"] >= first.after], late.spike, ends)
+    accuracy = columns[f"accuracy {late.variable} {late.slot}"][np.searchsorted(columns["step"], steps)]
+    curves = curves_of(network)
+    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])
+    if TWICE_BANNED not in curves.accuracy:  # a set that the task lacks is not drawn
+        in_window[:] = False
     stack = network.checkpoints(steps.tolist())
     compared = companions(task, late)
-    accuracy = columns[f"accuracy {late.variable} {late.slot}"]
-    curves = curves_of(network)
-    inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # the evaluations in the window
-    if TWICE_BANNED in curves.accuracy:
-        twice_banned_steps = curves.steps[inside]
-        twice_banned = curves.accuracy[TWICE_BANNED][inside]
-    else:
-        twice_banned_steps = twice_banned = np.zeros(0)
-    parts = _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))
-    columns_of_compared = [task.variables.index(v) for v in compared]
+    parts = _numbers(qk1_equals_parts(network.checkpoints(ends)))  # (2, 2, V)
     return LateData(
-        steps, late.variable, late.slot, late.banned, list(task.variables),
-        np.array([late.spike.before, late.spike.after]), np.array(ends), _numbers(qk1_equals_to_variables(stack)),
-        accuracy[np.searchsorted(columns["step"], steps)], twice_banned_steps, twice_banned,
-        compared, parts[..., columns_of_compared], _numbers(qk2_path_terms(stack)),
+        steps=steps, variable=late.variable, slot=late.slot, letters=list(task.variables),
+        spike=np.array([late.spike.before, late.spike.after]), ends=np.array(ends),
+        asked=_numbers(qk1_equals_to_variables(stack)), accuracy=accuracy,
+        twice_banned_steps=curves.steps[in_window],
+        twice_banned=curves.accuracy.get(TWICE_BANNED, np.zeros(len(in_window)))[in_window],
+        compared=compared, parts=parts[..., [task.variables.index(v) for v in compared]],
+        path=_numbers(qk2_path_terms(stack)),
     )  # fmt: skip
 
 
 def _why_absent(network: Network, late: LateVariable | None) -> str:
+    """Why a network has no spike of a late variable, in words."""
     if late is not None:
         last = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
         return f"seed {network.seed}: no second spike\n{last}"
@@ -203,11 +203,17 @@ def window(steps: np.ndarray, spike: Spike, ends: tuple[int, int]) -> np.ndarray
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
-    """The late variable and four others in alphabetical order: rather banned from its slot, else never banned."""
+    """The late variable and four others in alphabetical order: those banned from its slot, then those never banned."""
     banned = {"first": task.banned_first, "second": task.banned_second}
-    anywhere = task.banned_first + task.banned_second
-    ranked = sorted(task.variables, key=lambda v: (v != late.variable, v not in banned[late.slot], v in anywhere))
-    return sorted(ranked[:COMPARED])
+
+    def rank(v: str) -> int:
+        if v == late.variable:
+            return 0
+        if v in banned[late.slot]:
+            return 1
+        return 3 if v in task.banned_first + task.banned_second else 2
+
+    return sorted(sorted(task.variables, key=rank)[:COMPARED])
 
 
 def _numbers(values: Tensor) -> np.ndarray:

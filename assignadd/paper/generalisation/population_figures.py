@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from assignadd.dynamics.phases import Phases
 from assignadd.figure.record import NO_POPULATION, Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
-from assignadd.stats import median_interval
+from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
 
@@ -41,6 +40,7 @@ class CensusData(FigureData):
 
 
 def census_data(populations: Populations) -> CensusData:
+    """When every seed of a census learned each skill, its accuracies at the end, and its late variable."""
     seeds = populations.seeds
     onsets = np.full((len(SKILLS), len(seeds)), NEVER)
     for row, (_, _, onset_of) in enumerate(SKILLS):
@@ -50,8 +50,8 @@ def census_data(populations: Populations) -> CensusData:
                 onsets[row, column] = onset.step
     final = [[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]
     late_variables = [seed.late_variable for seed in seeds if seed.binds and seed.late_variable is not None]
-    late = [f"{late.variable} {late.slot}" for late in late_variables]
-    banned = sorted({f"{late.variable} {late.slot}" for late in late_variables if late.banned})
+    late = [f"{v.variable} {v.slot}" for v in late_variables]
+    banned = sorted({f"{v.variable} {v.slot}" for v in late_variables if v.banned})
     steps = max(int(seed.curves.steps[-1]) for seed in seeds)
     binds = np.array([seed.binds for seed in seeds])
     return CensusData(steps, onsets, binds, np.array(final), late, banned, populations.census_name)
@@ -75,23 +75,19 @@ def draw_census(data: CensusData, made: Figure) -> None:
 
 
 def _draw_learned(data: CensusData, ax: Axes) -> None:
-    """Draws the share of seeds that have a skill by a step (one minus the Kaplan-Meier curve), with its 95 % band."""
-    from scipy.stats import CensoredData, ecdf  # takes a second to import, and only populations need it
-
+    """Draws the share of seeds that have a skill by a step, with its 95 % band; all seeds were followed to the end."""
+    n = len(data.binds)
     for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
-        came = onsets[onsets != NEVER].astype(float)
+        came, seeds = np.unique(onsets[onsets != NEVER], return_counts=True)
         if not len(came):
             continue
-        learned = ecdf(CensoredData(uncensored=came, right=np.full(int((onsets == NEVER).sum()), float(data.steps))))
-        steps = np.concatenate([[0], learned.cdf.quantiles, [data.steps]])
-        share = learned.cdf.probabilities
-        ax.step(steps, [0, *share, share[-1]], where="post", color=color, label=f"{name}: {len(came)} of {len(onsets)}")
-        with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-            warnings.simplefilter("ignore", RuntimeWarning)  # where all have come, the formula has no interval
-            band = learned.cdf.confidence_interval(method="log-log")
-        low, high = (
-            np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high)
-        )
+        learned = seeds.cumsum()
+        steps = [0, *came, data.steps]
+        counts = [0, *learned.tolist(), int(learned[-1])]
+        intervals = [wilson(count, n) for count in counts]
+        shares = [count / n for count in counts]
+        ax.step(steps, shares, where="post", color=color, label=f"{name}: {counts[-1]} of {n}")
+        low, high = [i.low for i in intervals], [i.high for i in intervals]
         ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
     ax.set_title("(a) seeds that have learned a skill")
@@ -206,9 +202,13 @@ def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, thres
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
     dot: Any = {"color": GREY, "markersize": 1.8, "alpha": 0.7, "label": "one seed"}
     ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", **dot)
-    intervals = [median_interval(row[np.isfinite(row)].tolist()) for row in accuracy]
-    ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
-    low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
+    medians, low, high = [], [], []
+    for row in accuracy:
+        median, interval = median_interval(row[np.isfinite(row)].tolist())
+        medians.append(median)
+        low.append(interval.low if interval else median)
+        high.append(interval.high if interval else median)
+    ax.plot(settings, medians, color=color, label="median, 95 % interval")
     ax.fill_between(settings, low, high, color=color, alpha=0.18, linewidth=0)
     if np.isfinite(threshold[0]):
         ax.axvline(threshold[0], color=INK, linewidth=0.9)

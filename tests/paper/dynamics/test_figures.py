@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from assignadd.config import PRESETS, Config
 from assignadd.dynamics.curves import Onset, Spike
-from assignadd.dynamics.phases import CurveOnset, Curves, LateVariable, Phases
+from assignadd.dynamics.phases import Curves, LateVariable, Phases
 from assignadd.dynamics.trajectory import (
     accuracy_curves,
     curves_of,
@@ -29,14 +29,9 @@ from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.dynamics.figures import (
-    draw_onsets,
     draw_progress_measures,
-    draw_variables,
-    onsets_data,
     progress_measures_caption,
     progress_measures_data,
-    variables_caption,
-    variables_data,
 )
 from assignadd.paper.dynamics.second_spike import late_variable_curve
 from assignadd.paper.dynamics.spike_figures import (
@@ -130,68 +125,9 @@ def test_labels_that_would_touch_are_pushed_apart():
 
 def test_the_phases_are_named_and_a_missing_one_is_said():
     for phases, said in ((ALL, "(c) refinement, 6,000"), (NONE, "no second phase: binding was not learned")):
-        for data, draw in (
-            (progress_measures_data(columns(Config().task), phases), draw_progress_measures),
-            (variables_data(columns(Config().task), phases, Config().task), draw_variables),
-        ):
-            with figure() as made:
-                draw(data, made)
-                assert said in words(made)
-
-
-def test_the_map_marks_late_rows_and_banned_ones():
-    task = PRESETS["authors"].task
-    data = variables_data(columns(task, [("b", "second"), ("l", "first")]), ALL, task)
-    assert data.accuracy.shape == (2, 12, len(STEPS))
-    assert {(int(s), data.letters[v]) for s, v in np.argwhere(data.late)} == {(1, "b"), (0, "l")}
-    assert {(int(s), data.letters[v]) for s, v in np.argwhere(data.banned)} == {(0, "k"), (0, "l"), (1, "a"), (1, "b")}
-    assert data.onsets[1, 1] == 6000 and data.onsets[0, 0] == 2000
-    assert not variables_data(columns(task), NONE, task).late.any()
-
-
-def test_the_map_shows_each_step_the_nearest_checkpoint():
-    task = PRESETS["smoke"].task
-    few = {name: values[[0, 10, 100]] for name, values in columns(task).items()}  # steps 0, 1000, 10000
-    with figure() as made:
-        draw_variables(variables_data(few, NONE, task), made)
-        shown = np.asarray(made.axes[0].images[0].get_array())
-    assert shown.shape[0] == 2 * task.n_vars + 1
-    assert (shown[0] == 0).mean() == pytest.approx(0.55, abs=0.01)  # up to the middle of 1000 and 10000
-
-
-ONSETS = [
-    CurveOnset("1-var train", 0.95, 1000, 2100, 2000, 2300, 512),
-    CurveOnset("qk2_ov1_var_identity", 0.9, 1000, 3000, 2900, 3000, None),
-    CurveOnset("attn_l1_equal_to_operands (0-var)", 0.9, 1000, 200, 0, 200, 512),
-    CurveOnset("attn_l1_equal_to_operands (2-var)", 0.9, 1000, 4000, 3000, None, 512),
-    CurveOnset("probe_l1_var_from_num", 0.9, 1000, None, None, None, 154),
-    CurveOnset("accuracy b second", 0.5, 1000, 6000, 5900, 6000, 64),
-]
-
-
-def test_onsets_are_marks_on_lines_in_the_rows_of_their_measures():
-    seen = model(handmade(PRESETS["smoke"]), ALL)
-    known(seen, onsets_of, ONSETS)
-    data = onsets_data(seen)
-    assert data.rows == ["1-var train", "qk2_ov1_var_identity", "attn_l1_equal_to_operands", "probe_l1_var_from_num"]
-    assert data.row.tolist() == [0, 1, 2, 2, 3] and data.n_vars.tolist() == [1, -1, 0, 2, -1] and data.last == 10_000
-    with figure() as made:
-        draw_onsets(data, made)
-        marks = {line.get_marker(): line for line in made.axes[0].lines if len(line.get_xdata()) == 1}
-        spans = [
-            line.get_xdata()
-            for line in made.axes[0].lines
-            if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"
-        ]
-        left, right = made.axes[0].get_xlim()
-    assert marks["D"].get_xdata() == [3000] and marks["D"].get_ydata() == [1] and marks["x"].get_ydata() == [3]
-    assert 10_000 < marks["x"].get_xdata()[0] < right  # behind the last step: never
-    assert [list(span) for span in spans[:2]] == [[2000, 2300], [2900, 3000]]
-    assert (
-        list(spans[2]) == [left, 200] and spans[3][0] == 3000 and 10_000 < spans[3][1] < right
-    )  # it may never have come
-    known(seen, curves_of, Curves(STEPS[-1:], {}, 512))
-    assert isinstance(onsets_data(seen), Absent)
+        with figure() as made:
+            draw_progress_measures(progress_measures_data(columns(Config().task), phases), made)
+            assert said in words(made)
 
 
 def test_early_shows_a_variable_that_is_never_banned():
@@ -305,11 +241,6 @@ def test_captions_say_what_this_run_shows():
     assert "At step 1,900 the lowest of those above is 'OV2 and MLP2 alone add', at 0.00 of pairs" in said[0]
     assert "is 0.00 there and 0.80 at the next checkpoint, step 2,000." in said[0]  # 1 and twice the mean of 1, .7, .4
     assert said[1].endswith("In this run: addition at step 1,000; no second phase: binding was not learned.")
-    counts = [
-        variables_caption(variables_data(columns(task, late), ALL, task))
-        for late in ([], [("b", "second"), ("c", "first")])
-    ]
-    assert "first spike: 0; of these, 0" in counts[0] and "first spike: 2; of these, 1" in counts[1]
 
     shown = early_data(model(stack, ALL))
     same = early_caption(shown)
@@ -345,7 +276,6 @@ def test_drawings_are_the_same_bytes_and_no_text_is_small():
         (draw_progress_measures, progress_measures_data(trajectory_of(run), phases_of(run))),
         (draw_early, early_data(run)),
         (draw_late, late_data(run)),
-        (draw_variables, variables_data(trajectory_of(run), phases_of(run), run.config.task)),
     ):
         assert all(array.dtype != object for array in data.arrays().values())
         assert drawn(draw, data) == drawn(draw, data)
@@ -400,7 +330,6 @@ def test_the_papers_curves_cross_where_its_table_says(authors):
     assert (addition.low, addition.high) == (1001, 5301)
     last = max((o for o in found.values() if o.curve.startswith("accuracy ")), key=lambda o: o.onset)
     assert (last.curve, last.onset, last.high, last.n) == ("accuracy b second", 16001, 16001, 64)
-    assert len(onsets_data(authors).rows) == 27
 
 
 def test_the_papers_late_variable(authors):
@@ -415,4 +344,3 @@ def test_the_papers_late_variable(authors):
     assert data.path[:, 0, b].min() > 1  # in the first slot b was never a problem
     assert data.accuracy[before] < 0.1 and data.accuracy[after] > 0.85
     assert data.twice_banned[[before, after]] == pytest.approx([0.507, 0.995], abs=0.07)
-    assert variables_data(trajectory_of(authors), phases_of(authors), authors.config.task).late[1, b]

@@ -1,26 +1,13 @@
-"""Accuracies by evaluation set, held-out classes and single pairs: known counts, in pictures and captions."""
+"""Accuracies by evaluation set along training: every curve, and files that are the same each time."""
 
 import numpy as np
 import pytest
-import torch
-from matplotlib.colors import same_color
 
 from assignadd.figure.style import figure, save
-from assignadd.measures.accuracies import Accuracy
 from assignadd.paper.generalisation.figures import (
-    CLASS_NAMES,
-    DOUBLY_HELD_OUT,
     accuracies_data,
     draw_accuracies,
-    draw_doubly_held_out,
-    draw_held_out_classes,
-    draw_pairs,
-    held_out_classes_caption,
-    held_out_data,
-    pairs_caption,
-    pairs_data,
 )
-from assignadd.stats import wilson
 from assignadd.task.evalsets import EVAL_SETS
 
 STEPS = (0, 100, 200)
@@ -71,119 +58,3 @@ def test_data_can_be_saved_without_pickles(tmp_path):
     np.savez(tmp_path / "x.npz", **accuracies_data(ROWS).arrays())
     loaded = np.load(tmp_path / "x.npz", allow_pickle=False)
     assert list(loaded["steps"]) == list(STEPS) and loaded["accuracy"].shape == (3, len(EVAL_SETS))
-
-
-def accuracy(k: int) -> Accuracy:
-    return Accuracy(k / 100, 100, wilson(k, 100))
-
-
-TWO_NETWORKS = [
-    {"0-var train": accuracy(100), "0-var doubles": accuracy(60), "2-var neither order": accuracy(90)},
-    {"0-var train": accuracy(99), "0-var doubles": accuracy(98)},
-]
-
-
-def test_the_classes_show_each_network_with_its_interval():
-    data = held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False])
-    assert data.sets == ["0-var train", "0-var doubles", "2-var neither order"]
-    assert (
-        data.accuracy[:2].tolist() == [[1.0, 0.99], [0.6, 0.98]]
-        and data.accuracy[2, 0] == 0.9
-        and np.isnan(data.accuracy[2, 1])
-    )
-    assert data.low[1, 0] == wilson(60, 100).low and data.high[1, 0] == wilson(60, 100).high
-    with figure() as made:
-        draw_held_out_classes(data, made)
-        literals, two_variables = made.axes  # no panel for sums with one variable: no such set here
-        assert [t.get_text() for t in literals.get_yticklabels()] == [
-            "seen pairs", "held out, other order seen", "held out in both orders", "held-out doubles n + n",
-        ]  # fmt: skip
-        dots = [container.lines[0] for container in literals.containers]
-        shown = {
-            (round(dot.get_ydata()[0]), same_color(dot.get_markerfacecolor(), "white")): dot.get_xdata()[0]
-            for dot in dots
-        }
-        assert shown == {
-            (0, False): 1.0,
-            (0, True): 0.99,
-            (3, False): 0.6,
-            (3, True): 0.98,
-        }  # hollow: the one that does not bind
-        assert [
-            round(c.lines[0].get_ydata()[0]) for c in two_variables.containers if np.isfinite(c.lines[0].get_xdata()[0])
-        ] == [2]
-        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seed 4", "seed 7 (does not bind)"]
-        assert len({dot.get_marker() for dot in dots}) == 2  # a shape for each seed
-
-
-def test_the_classes_in_words_are_of_the_networks_that_bind():
-    caption = held_out_classes_caption(held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False]))
-    assert (
-        "literals alone: 1.000 (seen pairs), 0.600 (held-out doubles n + n); "
-        "two variables: 0.900 (held out in both orders)." in caption
-    )
-    assert "0.990 (seen pairs), 0.980 (held-out doubles" in held_out_classes_caption(
-        held_out_data(CLASS_NAMES, [7], TWO_NETWORKS[1:], [False])
-    )
-
-
-def test_a_task_without_such_sets_says_so():
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_doubly_held_out(held_out_data(list(DOUBLY_HELD_OUT), [0], [{"0-var train": accuracy(100)}], [True]), axes)
-        assert [text.get_text() for text in axes.texts] == ["this task has no such sets"]
-
-
-N = 23
-
-
-@pytest.fixture
-def split() -> torch.Tensor:
-    """All pairs seen but 3+3, 2+5, and 1+4 in both orders."""
-    seen = torch.ones(N, N, dtype=torch.bool)
-    seen[[3, 2, 1, 4], [3, 5, 4, 1]] = False
-    return seen
-
-
-def test_errors_are_counted_by_class_and_listed_by_name(split):
-    literals, one_variable = torch.ones(2, N, N)
-    literals[3, 3], literals[2, 5], literals[1, 4], literals[7, 8], literals[6, 6] = 0.0, 0.25, 0.75, 0.125, 0.5
-    one_variable[9, 10] = 0.75
-    data = pairs_data({0: literals, 1: one_variable}, split)
-    assert data.kinds == ["seen", "mirror_seen", "neither_order", "doubles"] and data.pairs.tolist() == [
-        N * N - 4,
-        1,
-        2,
-        1,
-    ]
-    assert data.below_half.tolist() == [[1, 0], [1, 0], [0, 0], [1, 0]]  # one half itself is not below it
-    caption = pairs_caption(data)
-    assert "Literals alone: 3 of 529 pairs are below one half (doubles 1; held out 2, seen 1)." in caption
-    assert (
-        "All: 3+3 (0.00), 7+8 (0.12), 2+5 (0.25). One variable: no pair is below one half; the lowest is 9+10 (0.75)."
-        in caption
-    )
-
-
-def test_no_more_than_a_dozen_errors_are_listed(split):
-    accuracy = torch.ones(N, N)
-    accuracy[0] = torch.arange(N) / 100
-    caption = pairs_caption(pairs_data({0: accuracy}, split))
-    assert "23 of 529" in caption and "The lowest: 0+0 (0.00), 0+1 (0.01)," in caption
-    assert caption.endswith("0+11 (0.11).")
-
-
-def test_held_out_pairs_are_outlined_where_they_are(split):
-    accuracy = torch.rand(3, N, N, generator=torch.Generator().manual_seed(0))
-    with figure(height=5.3) as made:
-        draw_pairs(pairs_data(dict(enumerate(accuracy)), split), made)
-        maps = [axes for axes in made.axes if axes.images and axes.get_title("left")]
-        assert [axes.get_title("left") for axes in maps] == ["literals alone", "one variable", "two variables"]
-        for axes, expected in zip(maps, accuracy, strict=True):
-            assert np.array_equal(axes.images[0].get_array(), expected.numpy())
-            squares = (
-                axes.patches[0].get_path().vertices.reshape(-1, 5, 2)[:, :4].mean(1)
-            )  # (m, n): columns are second numbers
-            assert sorted(map(tuple, np.rint(squares).tolist())) == [(1, 4), (3, 3), (4, 1), (5, 2)]
-        words = [text.get_text() for axes in made.axes for text in axes.texts]
-        assert words[:5] == ["accuracy below one half", "0 var.", "1 var.", "2 var.", "of"] and words[5] == "seen pairs"
