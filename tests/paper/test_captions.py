@@ -127,7 +127,7 @@ def test_held_out_twice_and_once():
 
 
 def test_a_gradient_against_the_prediction():
-    rows = np.array([[0.1, -0.25, 0.5], *np.full((4, 3), 0.2)])
+    rows = np.array([[0.1, -0.25, 0.5], *np.full((2, 3), 0.2)])
     data = TheoryRealGradientData("r", np.array([0, 100, 200]), np.zeros(3), 200, rows, rows[:, :2])
     assert "at step 100, before the first spike, the cosine of the gradient is \u22120.25" in (
         theory_real_gradient_caption(data)

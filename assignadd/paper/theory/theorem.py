@@ -18,7 +18,7 @@ LENGTHS = (8, 16, 32, 64, 128, 256)
 VARIABLES = (1, 2, 4, 6, 8, 12)
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
-# N and alpha at which the bound is checked over beta: it is large in the first, and of order V/T in the second.
+# N and alpha at which the constant is measured over beta: the bound is large in the first and small in the second.
 EXTREMES = ((59, 1e-3), (499, 1e-9))
 
 MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones

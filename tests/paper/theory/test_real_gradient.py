@@ -11,7 +11,6 @@ from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import reference_logits
 from assignadd.paper.theory import real_gradient as tg
-from assignadd.paper.theory.real_gradient import CLAIMS, real_statements
 from assignadd.task.splits import pair_split
 
 CONFIG = replace(PRESETS["smoke"], numerics=Numerics(dtype="float64"))
@@ -68,7 +67,7 @@ def test_cosines_of_known_directions():
     D = predicted(stack)
     found = tg.alignment(stack, D * 7)
     assert float(found.memory) == pytest.approx(1) and float(tg.alignment(stack, -D).memory) == pytest.approx(-1)
-    assert found.permuted.max() < 0.99 and found.random.abs().mean() < 0.2
+    assert found.permuted.max() < 0.99
     orders = [1, 0, 3, 2]
     swapped = tg.alignment(stack, predicted(stack, orders))
     # with 4 variables this order is among the 200
@@ -125,35 +124,3 @@ def test_informative_steps():
     assert set(range(2200, 3801, 100)) <= set(chosen) <= set(steps)
     assert tg.informative_steps(steps[:7], [], 40) == steps[:7]
     assert 20 < len(tg.informative_steps(steps, [], 40)) <= 40
-
-
-def trained(cosines, accuracy, spurious=0.0) -> tg.TheoryGradient:
-    """A run of ten checkpoints with these cosines, and comparisons that spread over -.05 .. .05."""
-
-    def aligned(values):
-        spread = torch.linspace(-0.05, 0.05, 200).expand(len(values), -1)
-        m = torch.tensor(values)
-        return tg.Alignment(m, spread, spread, m, torch.full_like(m, spurious))
-
-    return tg.TheoryGradient(
-        list(range(100, 1100, 100)), torch.tensor(accuracy), aligned(cosines), aligned(cosines[:-1])
-    )
-
-
-def test_verdicts_on_training():
-    rising = [0.1] * 8 + [0.9, 1.0]  # the spike is at step 900, its last quarter has the checkpoints 700 and 800
-    high = [0.0] * 6 + [0.2, 0.3, 0.0, 0.0]
-    by_id = {v.id: v for v in real_statements(trained(high, rising), "x")}
-    gradient, changes = by_id["theory.real_gradient"], by_id["theory.real_change"]
-    assert gradient.verdict == "holds" and gradient.value == pytest.approx(0.25)
-    # the changes from 600, 700 and 800 on overlap with that quarter
-    assert changes.verdict == "holds" and changes.value == pytest.approx((0.0 + 0.2 + 0.3) / 3)
-    assert by_id["theory.real_dominant"].verdict == by_id["theory.real_spurious"].verdict == "does not hold"
-    low = real_statements(trained([0.02] * 10, rising, spurious=0.02), "x")
-    assert [v.verdict for v in low] == ["does not hold", "does not hold", "does not hold", "holds"]
-    for none in (
-        real_statements(None),
-        real_statements(trained(high, [0.5] * 10), "x"),
-        real_statements(trained(high, [0.99] * 10), "x"),
-    ):
-        assert [v.verdict for v in none] == ["cannot be tested"] * len(CLAIMS) and all(v.value is None for v in none)
