@@ -90,14 +90,11 @@ class Theory(Parallel, Printing):
 
 
 def _write(folder: Path, s: Setting, network: Network | None, records: Sequence[Record]) -> None:
-    """Writes the figures, with a run three and without two, each as .svg, .png and its data as .npz; verdicts.json."""
+    """Writes the figures, with a run two and without one, each as .svg, .png and its data as .npz; verdicts.json."""
     from assignadd.paper.theory import figures
     from assignadd.paper.theory.composition import beta_points
-    from assignadd.paper.theory.theorem import check, grid_checks
     from assignadd.runs import atomic
 
-    remainder = figures.theory_remainder_data(grid_checks(), check(s))
-    figures.THEORY_REMAINDER_FIGURE.save(remainder, folder / "theory_remainder")
     figures.THEORY_BETA_FIGURE.save(figures.theory_beta_data(beta_points(s)), folder / "theory_beta")
     if network is not None:
         figures.THEORY_REAL_GRADIENT_FIGURE.save(figures.real_gradient_of(network), folder / "theory_real_gradient")

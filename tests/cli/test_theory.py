@@ -18,7 +18,7 @@ def test_with_a_run_as_json_and_figures(here, tmp_path, capsys):
     assert verdicts["theory-G"] == "holds" and verdicts["theory-memory-dominates"] == "does not hold"
     assert verdicts["theory-real-gradient"] == "cannot be tested"  # 60 steps teach nothing
     assert reply["beta"][0]["balancing_length"] is None and reply["beta"][-1]["balanced"][0] == 1
-    names = ("theory_beta", "theory_remainder", "theory_real_gradient")
+    names = ("theory_beta", "theory_real_gradient")
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json", ".assignadd"}
     assert {p.name for p in out.iterdir()} == expected
     assert json.loads((out / "verdicts.json").read_text()) == reply["verdicts"]

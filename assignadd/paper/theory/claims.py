@@ -64,8 +64,8 @@ def paper_statements(s: Setting) -> list[Record]:
 
 
 def all_statements(s: Setting) -> list[Record]:
-    """The same with a statement of ours about these sizes and the identities and bounds of the proof."""
-    return [*paper_statements(s), _remainder_here(s), *_on_the_proof()]
+    """The same with the identities and bounds of the proof."""
+    return [*paper_statements(s), *_on_the_proof()]
 
 
 def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: str, comment: str) -> Record:
@@ -116,16 +116,6 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             f"Least constant over {len(grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in "
             "the row-sum norm."),
     ]  # fmt: skip
-
-
-def _remainder_here(s: Setting) -> Record:
-    size = check(s).remainder
-    return _exact("remainder-small-here",
-        f"At {_sizes(s)} the remainder is smaller than the memory.",
-        "claimed for N, T >> V; the experiment has N = 59, T = 16, V = 12",
-        size, size < MEMORY_NORM,
-        f"the remainder is below {MEMORY_NORM:g}",
-        f"Norm of the remainder against the memory's {MEMORY_NORM:g}, beta = {s.actual_beta:.3g}.")  # fmt: skip
 
 
 def _on_the_step(s: Setting) -> list[Record]:
@@ -269,11 +259,6 @@ TRAINING = {
         'section 7: "has the following associative memory as its dominant term"',
         "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above 0.707",
     ),
-    "real-spurious": (
-        "The memory comes with a term in p_T of the same weight.",
-        "section 7: (OV1 e_v + p_T), where both have coefficient one",
-        "holds if the p_T term's cosine is more than half of the binding's",
-    ),
 }
 
 
@@ -298,12 +283,9 @@ def of_training(gradient: TheoryGradient) -> dict[str, OfTraining]:
     during = (steps >= 0.75 * end) & (steps < end)
     moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
     where = f"the last quarter of the {end:,} steps until the first spike (checkpoints: {int(during.sum())})"
-    descent = gradient.descent.mean(during)
-    binding = float(descent.binding)
-    spurious = float(descent.spurious)
     top = float(gradient.descent.memory.max())
     return {
-        "real-gradient": _against_permuted(descent, f"Mean cosine, {where}"),
+        "real-gradient": _against_permuted(gradient.descent.mean(during), f"Mean cosine, {where}"),
         "real-change": _against_permuted(
             gradient.change.mean(moving), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
@@ -311,11 +293,6 @@ def of_training(gradient: TheoryGradient) -> dict[str, OfTraining]:
             top,
             top > math.sqrt(0.5),
             f"Largest cosine at any of {len(steps)} checkpoints ({top**2:.1%} of the squared norm)",
-        ),
-        "real-spurious": OfTraining(
-            spurious / binding,
-            spurious / binding > 0.5,
-            f"Mean cosine with p_T^T sum c_v ({spurious:+.3f}) over that with sum c_v^T c_v ({binding:+.3f}), {where}",
         ),
     }
 

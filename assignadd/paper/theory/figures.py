@@ -1,24 +1,22 @@
-"""Figures `theory_beta`, `theory_remainder` and `theory_real_gradient`: theorem C.1 and its step over beta, its bound
-over a grid, and a network's gradient and change of QK2 against the memory of the theorem."""
+"""Figures `theory_beta` and `theory_real_gradient`: theorem C.1 and its step over beta, and a network's gradient and
+change of QK2 against the memory of the theorem."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figure.record import Absent, FigureData, FigureRecord, on_axes
+from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.network import Network
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, PURPLE, SHADE, VERMILION
 from assignadd.paper.theory.composition import BetaPoint, beta_points, most_assignments
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
 from assignadd.paper.theory.setting import FACTOR, Setting
-from assignadd.paper.theory.theorem import MEMORY_NORM, Check, check, fitted_constant, grid_checks
+from assignadd.paper.theory.theorem import MEMORY_NORM
 
 
 @dataclass(frozen=True)
@@ -83,49 +81,6 @@ def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
 
 
 @dataclass(frozen=True)
-class TheoryRemainderData(FigureData):
-    """The theorem's remainder and its bound over a grid of settings, and at one setting."""
-
-    T: np.ndarray  # (settings,)
-    bound: np.ndarray  # (settings,)
-    remainder: np.ndarray  # (settings,)
-    constant: float
-    here: tuple[int, int, int]  # N, T, V
-    here_bound: float
-    here_remainder: float
-
-
-def theory_remainder_data(checks: Sequence[Check], here: Check) -> TheoryRemainderData:
-    """The arrays of figure `theory_remainder`, from the checks over a grid and the one at the setting to mark."""
-    return TheoryRemainderData(
-        T=np.array([c.s.T for c in checks]),
-        bound=np.array([c.bound for c in checks]),
-        remainder=np.array([c.remainder for c in checks]),
-        constant=fitted_constant(checks),
-        here=(here.s.N, here.s.T, here.s.V),
-        here_bound=here.bound,
-        here_remainder=here.remainder,
-    )
-
-
-def draw_theory_remainder(data: TheoryRemainderData, axes: Axes) -> None:
-    """Draws the remainder against the bound, a dot for every setting of the grid and a star for the one to mark."""
-    lengths = np.unique(data.T)
-    colors = colormaps["viridis"](np.linspace(0.35, 0.92, len(lengths)))
-    for T, color in zip(lengths, colors, strict=True):
-        at = data.T == T
-        axes.scatter(data.bound[at], data.remainder[at], s=5, color=color, label=f"T = {T}", linewidths=0)
-    x = np.array([data.bound.min(), data.bound.max()])
-    axes.plot(x, data.constant * x, color=INK, linewidth=1, linestyle="--", label=f"{data.constant:.2f} × bound")
-    axes.axhline(MEMORY_NORM, color=INK, linewidth=0.8, linestyle=":", label="norm of the memory")
-    star: Any = {"marker": "*", "color": VERMILION, "linestyle": "none", "markersize": 11, "markeredgecolor": "white"}
-    N, T, V = data.here
-    axes.plot(data.here_bound, data.here_remainder, label=f"N = {N}, T = {T}, V = {V}", **star)
-    axes.set(xscale="log", yscale="log", xlabel="V (1/N + 1/T + Tα)", ylabel="remainder, row-sum norm")
-    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
-
-
-@dataclass(frozen=True)
 class TheoryRealGradientData(FigureData):
     """Cosines of a network's gradient and of the change of QK2 with the predicted memory, over training."""
 
@@ -164,18 +119,6 @@ def _with_band(cosines: Alignment) -> np.ndarray:
     return np.stack([cosines.memory.numpy(), low.numpy(), high.numpy()])
 
 
-def theory_real_gradient_caption(data: TheoryRealGradientData) -> str:
-    """The cosine of the gradient just before the first spike, and the band of permuted variables, in words."""
-    if data.spike_at < 0:
-        return "This network has no first spike."
-    at = max(0, int(np.searchsorted(data.steps, data.spike_at)) - 1)
-    cosine, _, high = data.gradient[:, at]
-    return (
-        f"Here at step {data.steps[at]:,}, before the first spike, the cosine of the gradient is {cosine:.2f}, and "
-        f"95 % of the permuted ones are below {high:.2f}."
-    ).replace(" -", " \u2212")
-
-
 def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
     """Top: accuracy. Middle: cosines of the gradient. Bottom: cosines of the change between checkpoints."""
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
@@ -211,16 +154,9 @@ THEORY_BETA_FIGURE = FigureRecord(
     "attention.",
     lambda _: theory_beta_data(beta_points(Setting())), draw_theory_beta, height=3.9, width=6.6,
 )  # fmt: skip
-THEORY_REMAINDER_FIGURE = FigureRecord(
-    "theory_remainder", "The theorem's remainder",
-    "At beta = log T, every setting of a grid: does the remainder stay below a constant times the bound, what does it "
-    "follow, and where is it smaller than the memory? The star is the paper's own experiment.",
-    lambda _: theory_remainder_data(grid_checks(), check(Setting())), on_axes(draw_theory_remainder),
-    height=3.2,
-)  # fmt: skip
 THEORY_REAL_GRADIENT_FIGURE = FigureRecord(
     "theory_real_gradient", "The theory's direction in real training",
     "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. "
     "Look before the first spike: is it above the band of permuted variables, and how far from 1?",
-    lambda s: real_gradient_of(s.model), draw_theory_real_gradient, height=4.4, found=theory_real_gradient_caption,
+    lambda s: real_gradient_of(s.model), draw_theory_real_gradient, height=4.4,
 )  # fmt: skip

@@ -75,12 +75,10 @@ class Alignment:
 
     memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
     permuted: Tensor  # (M, DIRECTIONS) with sum_v (c_v + p_T)^T c_o(v), for random orders o
-    binding: Tensor  # (M,) with sum_v c_v^T c_v, without p_T
-    spurious: Tensor  # (M,) with p_T^T sum_v c_v
 
     def mean(self, chosen: Tensor) -> Alignment:
         """The means over the chosen models, without the axis M."""
-        return Alignment(*(x[chosen].mean(0) for x in (self.memory, self.permuted, self.binding, self.spurious)))
+        return Alignment(self.memory[chosen].mean(0), self.permuted[chosen].mean(0))
 
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
@@ -91,12 +89,7 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     V = c.shape[1]
     permuted = derangements(V, DIRECTIONS, torch.Generator().manual_seed(0))
     identity = torch.arange(V)[None]  # (1, V)
-    return Alignment(
-        memory=cosines(unit, c + p, c, identity)[:, 0],
-        permuted=cosines(unit, c + p, c, permuted),
-        binding=cosines(unit, c, c, identity)[:, 0],
-        spurious=cosines(unit, p.expand_as(c), c, identity)[:, 0],
-    )
+    return Alignment(cosines(unit, c + p, c, identity)[:, 0], cosines(unit, c + p, c, permuted))
 
 
 def cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:

@@ -55,19 +55,19 @@ def test_verdicts_turn_with_their_numbers(by_id, monkeypatch):
     near = Measured.share(19_010, 20_000, "sequences")
     monkeypatch.setattr(claims, "measured_accuracy", lambda s, W, K: near)
     turned = {r.id.removeprefix("theory-"): r.verdict for r in all_statements(SMALL)}
-    for name in ("G", "bounded", "bound-over-beta", "remainder", "remainder-small-here"):
+    for name in ("G", "bounded", "bound-over-beta", "remainder"):
         assert (by_id[name].verdict, turned[name]) == (HOLDS, FAILS)
     assert (by_id["memory-dominates"].verdict, turned["memory-dominates"]) == (FAILS, HOLDS)
     assert turned["stated-step-composes"] == turned["shorter-step-composes"] == UNDECIDED
 
 
-def trained(cosines, accuracy, spurious=0.0) -> TheoryGradient:
+def trained(cosines, accuracy) -> TheoryGradient:
     """A run of ten checkpoints with these cosines, and permuted directions that spread over -.05 .. .05."""
 
     def aligned(values):
         memory = torch.tensor(values)
         permuted = torch.linspace(-0.05, 0.05, 200).expand(len(values), -1)
-        return Alignment(memory, permuted, memory, torch.full_like(memory, spurious))
+        return Alignment(memory, permuted)
 
     return TheoryGradient(list(range(100, 1100, 100)), torch.tensor(accuracy), aligned(cosines), aligned(cosines[:-1]))
 
@@ -79,9 +79,9 @@ def test_statements_on_training():
     assert numbers["real-gradient"].holds and numbers["real-gradient"].value == pytest.approx(0.25)
     # the changes from 600, 700 and 800 on overlap with that quarter
     assert numbers["real-change"].holds and numbers["real-change"].value == pytest.approx((0.0 + 0.2 + 0.3) / 3)
-    assert not numbers["real-dominant"].holds and not numbers["real-spurious"].holds
-    low = of_training(trained([0.02] * 10, rising, spurious=0.02))
-    assert [number.holds for number in low.values()] == [False, False, False, True]
+    assert not numbers["real-dominant"].holds
+    low = of_training(trained([0.02] * 10, rising))
+    assert [number.holds for number in low.values()] == [False, False, False]
     assert of_training(trained([0.8] * 10, rising))["real-dominant"].holds
     # without a spike, and without a checkpoint before it
     assert of_training(trained(high, [0.5] * 10)) == of_training(trained(high, [0.99] * 10)) == {}

@@ -9,21 +9,8 @@ from assignadd.paper.theory import figures
 from assignadd.paper.theory.composition import beta_points
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
 from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check
 
 SMALL = Setting(N=13, T=10, V=4)
-
-
-def test_remainder_shows_every_setting_and_marks_one():
-    checks = [check(Setting(N, T, 2, 1e-3)) for N in (13, 59) for T in (8, 16)]
-    data = figures.theory_remainder_data(checks, check(SMALL))
-    assert data.bound[0] == pytest.approx(2 * (1 / 13 + 1 / 8 + 8e-3)) and len(data.bound) == 4
-    with figure() as made:
-        axes = made.add_subplot()
-        figures.draw_theory_remainder(data, axes)
-        assert sum(len(dots.get_offsets()) for dots in axes.collections) == 4
-        star = next(line for line in axes.lines if line.get_marker() == "*")
-        assert star.get_xydata().tolist() == [[check(SMALL).bound, check(SMALL).remainder]]
 
 
 def test_beta_shows_bound_accuracies_and_conditions():
@@ -43,9 +30,7 @@ def test_beta_shows_bound_accuracies_and_conditions():
 
 def test_real_gradient_shows_cosines_and_band():
     def aligned(n):
-        return Alignment(
-            torch.arange(n) / 10, torch.linspace(-0.1, 0.1, 201).expand(n, -1), torch.zeros(n), torch.zeros(n)
-        )
+        return Alignment(torch.arange(n) / 10, torch.linspace(-0.1, 0.1, 201).expand(n, -1))
 
     gradient = TheoryGradient([0, 100, 200], torch.tensor([0.1, 0.5, 1.0]), aligned(3), aligned(2))
     data = figures.theory_real_gradient_data(gradient, "a run")

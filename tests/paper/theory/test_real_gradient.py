@@ -72,12 +72,6 @@ def test_cosines_of_known_directions():
     swapped = tg.alignment(stack, predicted(stack, orders))
     # with 4 variables this order is among the 200
     assert float(swapped.permuted.max()) == pytest.approx(1) and float(swapped.memory) < 0.99
-    first = CONFIG.task.modulus + 3
-    c, p = stack.W_E[0, first:] @ OV(stack, 1)[0], stack.W_pos[0, -1]
-    queries = tg.alignment(stack, torch.outer(p, c.sum(0))[None])  # p_T is on the query's side: rows
-    keys = tg.alignment(stack, torch.outer(c.sum(0), p)[None])
-    assert float(queries.spurious) == pytest.approx(1) and abs(float(keys.spurious)) < 0.5
-    assert float(tg.alignment(stack, (c.T @ c)[None]).binding) == pytest.approx(1)
 
 
 def test_controls():
@@ -85,12 +79,12 @@ def test_controls():
     stack = handmade(CONFIG)
     QK2 = QK(stack, 2)
     found = tg.alignment(stack, QK2)
-    assert found.binding > 0.5 and found.memory > found.permuted.max() + 0.1
+    assert found.memory > found.permuted.max() + 0.1
     c = (stack.W_E[0, CONFIG.task.modulus + 3 :] @ OV(stack, 1)[0]).sum(0) > 0
     ablated = QK2.clone()
     ablated[0, c.nonzero(), c.nonzero().T] = 0
     broken = tg.alignment(stack, ablated)
-    assert abs(float(broken.binding)) < 1e-9 and broken.memory <= broken.permuted.max() + 1e-9
+    assert broken.memory <= broken.permuted.max() + 1e-9
     noise = torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(0)).double()
     assert tg.alignment(initial_stack(CONFIG, [1]), noise).memory < 0.3
 
