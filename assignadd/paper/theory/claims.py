@@ -309,17 +309,15 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    undefined = next((reason for network in networks if (reason := lacking(network.config, *PAPER_NEEDS))), "")
+    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]
     tested: dict[Network, dict[str, OfTraining]] = {}
-    for network in networks:
-        if lacking(network.config, *PAPER_NEEDS) or not binds(network):
-            continue
-        gradient = theory_gradient_of(network)
+    for network, undefined in zip(networks, reasons, strict=True):
+        gradient = None if undefined or not binds(network) else theory_gradient_of(network)
         if gradient is not None and (numbers := of_training(gradient)):
             tested[network] = numbers
     records = [_over_seeds(name, {network: tested[network][name] for network in tested}) for name in TRAINING]
-    if undefined and not tested:
-        words = f"Not defined for this architecture: it {undefined}."
+    if networks and all(reasons):
+        words = f"Not defined for this architecture: it {reasons[0]}."
         return [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in records]
     return records
 
