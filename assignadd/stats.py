@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -333,30 +333,3 @@ class Between:
 
 
 Rule = AtLeast | AtMost | Between
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement of the paper's theory, the number that decides it, and the verdict."""
-
-    id: str
-    claim: str
-    paper: str
-    """What the paper says, in its words or formula."""
-    value: float | None
-    """The number that decides; None where nothing could be measured."""
-    verdict: Verdict
-    detail: str
-    rule: str = ""
-    """When it holds."""
-    interval: Interval | None = None
-    """95 %, where the value comes from drawn sequences; None where it is exact."""
-    draws: int = 0
-    """How many sequences were drawn."""
-
-    def record(self) -> dict[str, Any]:
-        """The fields as plain values, with the interval's ends as `low` and `high`."""
-        fields = asdict(self)
-        del fields["interval"]
-        low, high = (self.value, self.value) if self.interval is None else (self.interval.low, self.interval.high)
-        return {**fields, "low": low, "high": high}

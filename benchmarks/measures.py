@@ -87,7 +87,7 @@ def _measures(
         ],
         "Fourier analysis": lambda: (
             addition.waves(addition.context_preactivations(stack, configs, seen)), addition.circuit_waves(stack),
-            addition.filtered_accuracies(stack), addition.embedding_spectrum(stack), addition.readout_spectrum(stack),
+            addition.filtered_accuracies(stack),
         ),
         "score tables": lambda: (
             scores.qk1_blocks(stack), scores.qk2_ov1_var_identity(stack), scores.qk2_ov1_var_margin(stack),

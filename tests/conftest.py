@@ -43,8 +43,6 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.paper.theory.claims import theory_numbers
-from assignadd.paper.theory.setting import Setting
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
 from tests.report.writing import TWO_FIGURES, with_sections
@@ -100,12 +98,6 @@ def paper_run(tmp_path_factory):
     return import_state_dicts(
         sorted(REFERENCE.glob("*.pth")), PRESETS["authors"], tmp_path_factory.mktemp("paper") / "run"
     )
-
-
-@pytest.fixture(scope="session")
-def small_study():
-    """Every number on the theory at small sizes."""
-    return theory_numbers(Setting(N=13, T=10, V=4))
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-# Files that share what takes long to make: the interactive page; the report and the numbers of the theory; these
-# numbers at small sizes.
+# Files that share what takes long to make: the interactive page; the report; the numbers of the theory.
 TOGETHER = (
     ("tests/page/",),
     (

@@ -13,7 +13,6 @@ from assignadd.stats import (
     Between,
     Interval,
     Measured,
-    Statement,
     decided,
     median_interval,
     paired_difference,
@@ -237,12 +236,3 @@ def test_a_threshold_on_an_end_counts_as_reached():
 )
 def test_exact_numbers_are_always_decided(holds, fails, verdict):
     assert decided(holds, fails) == verdict
-
-
-def test_a_statement_shows_the_ends_of_its_interval():
-    exact = Statement("theory.x", "It is.", "x = 1", 0.5, HOLDS, "counted").record()
-    assert (exact["low"], exact["value"], exact["high"]) == (0.5, 0.5, 0.5) and "interval" not in exact
-    sampled = Statement("theory.x", "It is.", "x = 1", 0.5, HOLDS, "drawn", interval=Interval(0.4, 0.6), draws=100)
-    drawn = sampled.record()
-    assert (drawn["low"], drawn["value"], drawn["high"], drawn["draws"]) == (0.4, 0.5, 0.6, 100)
-    assert Statement("theory.x", "It is.", "x = 1", None, HOLDS, "").record()["low"] is None

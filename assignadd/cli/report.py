@@ -58,7 +58,6 @@ def report_on_screen(
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.paper.theory.claims import THEORY
     from assignadd.report.reproduction import drawing_pictures, write_page
 
     started = time.monotonic()
@@ -66,7 +65,7 @@ def report_on_screen(
         note_not_defined(run.config)
         measured_table(run, processes)
     with console.status("measuring") as status:
-        measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"), [THEORY])
+        measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
         measured = time.monotonic()
         with drawing_pictures(out, networks, populations, processes) as n:
             records = ledger(

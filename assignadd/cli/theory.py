@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from assignadd.cli import options
 from assignadd.cli.options import Parallel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
-from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, UNDECIDED
 
 if TYPE_CHECKING:
-    from assignadd.paper.theory.claims import TheoryNumbers
-    from assignadd.paper.theory.composition import BetaScan, StepNumbers
-    from assignadd.paper.theory.real_gradient import TheoryGradient
-    from assignadd.runs.folder import Run
-    from assignadd.stats import Statement
+    from assignadd.ledger.claim import Record
+    from assignadd.network import Network
+    from assignadd.paper.theory.composition import BetaPoint
+    from assignadd.paper.theory.setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +29,13 @@ class Theory(Parallel, Printing):
 
     docs/theory.md explains the numbers and verdicts.
 
-    --json prints {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}.
+    --json prints {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "beta": [...]}.
     """
 
     run: str | None = positional(None)
     """A run folder, or its name under runs/, whose training is compared with the theory; omit it to skip that part."""
     seed: int | None = None
     """Which model of the run. If None, the first."""
-    sequences: int = 2048
-    """One-variable sequences for the run's gradient."""
     N: int = 59
     """Numbers."""
     T: int = 16
@@ -51,13 +50,12 @@ class Theory(Parallel, Printing):
     """A folder for the figures, their data and verdicts.json."""
 
     def main(self) -> Output:
-        options.check_count("sequences", self.sequences)
         options.check_seed("seed", self.seed)
         threads = self.cores
         from assignadd.config import Config
-        from assignadd.paper.theory.claims import statements, theory_numbers
-        from assignadd.paper.theory.composition import required_balance
-        from assignadd.paper.theory.real_gradient import real_statements
+        from assignadd.network import Network
+        from assignadd.paper.theory.claims import all_statements, training_records
+        from assignadd.paper.theory.composition import beta_points, required_balance
         from assignadd.paper.theory.setting import Setting
         from assignadd.runs.files import claim_folder
         from assignadd.runs.folder import open_run
@@ -65,135 +63,112 @@ class Theory(Parallel, Printing):
 
         s = Setting(self.N, self.T, self.V, self.alpha, self.beta)
         required_balance(s)  # refuses a beta so small that no step balances the operands
-        run = None if self.run is None else open_run(self.run)
-        if run is not None:
-            run.model_at(None, run.index_of(self.seed))  # refuses a model that diverged
+        network: Network | None = None
+        if self.run is not None:
+            run = open_run(self.run)
+            index = run.index_of(self.seed)
+            network = Network.of_run(run, index, *options.model_at(run, index, None))
         if self.out is not None:
             claim_folder(self.out, "theory")  # an unwritable folder fails before the computation
-        prepare("cpu", threads, Config() if run is None else run.config)
+        config = Config() if network is None else network.config
         with console.status("checking the theory"):
-            gradient, name = (None, "") if run is None else _gradient(run, self)
-            numbers = theory_numbers(s)
-            verdicts = [*statements(numbers), *real_statements(gradient, name)]
+            prepare("cpu", 1, config)  # the statements take many small products, slower on several threads
+            records = all_statements(s)
+            points = beta_points(s)
+            prepare("cpu", threads, config)
+            records += training_records([network] if network else [])
             if self.out is not None:
-                _write(self.out, numbers, gradient, name, verdicts)
+                _write(self.out, s, network, records)
         document = {
-            "setting": asdict(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
-            "beta": _beta(numbers.scan),
-        }  # fmt: skip
-        statements_table = _verdict_table(self, verdicts)
-        details = [_step_table(numbers.step), statements_table] if self.all else []
-        return Output([*_beta_parts(numbers.scan), *details, *_conclusion(self, verdicts)], document, statements_table)
+            "setting": asdict(s),
+            "verdicts": msgspec.to_builtins(records),
+            "beta": [_beta_record(point) for point in points],
+        }
+        verdicts = _verdict_table(s, records)
+        parts = [*_beta_parts(points), *([verdicts] if self.all else []), *_conclusion(self, records)]
+        return Output(parts, document, verdicts)
 
 
-def _gradient(run: Run, args: Theory) -> tuple[TheoryGradient, str]:
-    """The gradient of one model of the run along its training, and the model's name."""
-    from assignadd.paper.theory.real_gradient import informative_steps, one_variable_batch, theory_gradient
-
-    model = run.index_of(args.seed)
-    steps = informative_steps(run.steps, [row for row in run.metrics() if row["model"] == model])
-    batch = one_variable_batch(run.configs[model], run.seen[model], args.sequences)
-    return theory_gradient(run.trajectory(steps, model), steps, batch), f"{run.name}, seed {run.members[model].seed}"
-
-
-def _write(
-    folder: Path, numbers: TheoryNumbers, gradient: TheoryGradient | None, name: str, verdicts: list[Statement]
-) -> None:
-    """Writes the figures, with a run four and without three, each as .svg, .png and its data as .npz; verdicts.json."""
+def _write(folder: Path, s: Setting, network: Network | None, records: Sequence[Record]) -> None:
+    """Writes the figures, with a run two and without one, each as .svg, .png and its data as .npz; verdicts.json."""
     from assignadd.paper.theory import figures
+    from assignadd.paper.theory.composition import beta_points
     from assignadd.runs import atomic
 
-    figures_and_data = [
-        (figures.THEORY_REMAINDER_FIGURE, figures.theory_remainder_data(numbers.grid, numbers.at)),
-        (figures.THEORY_BETA_FIGURE, figures.theory_beta_data(numbers.scan)),
-        (figures.THEORY_ATTENTION_FIGURE, figures.theory_attention_data(numbers.step)),
-    ]
-    if gradient is not None:
-        figures_and_data.append(
-            (figures.THEORY_REAL_GRADIENT_FIGURE, figures.theory_real_gradient_data(gradient, name))
-        )
-    for record, data in figures_and_data:
-        record.save(data, folder / record.label)
-    atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
+    figures.THEORY_BETA_FIGURE.save(figures.theory_beta_data(beta_points(s)), folder / "theory_beta")
+    if network is not None:
+        figures.THEORY_REAL_GRADIENT_FIGURE.save(figures.real_gradient_of(network), folder / "theory_real_gradient")
+    verdicts = json.dumps(msgspec.to_builtins(records), indent=2) + "\n"
+    atomic.write(folder / "verdicts.json", verdicts.encode())
 
 
-def _step(step: StepNumbers) -> dict[str, Any]:
-    """Attention and accuracy after each step, for each number of assignments."""
-    return {name: [asdict(c) for c in getattr(step, name)] for name in ("before", "stated", "shorter")}
-
-
-def _beta(scan: BetaScan) -> list[dict[str, Any]]:
-    """The theorem's numbers and accuracies over beta; None for the step that balances the attention where there is
+def _beta_record(point: BetaPoint) -> dict[str, Any]:
+    """The theorem's numbers and accuracies at one beta; None for the step that balances the attention where there is
     none."""
-    return [
-        {
-            "beta": p.beta, "rho_1": p.check.s.rho_1, "T_rho_2": p.check.s.T * p.check.s.rho_2,
-            "theta_factor": p.check.s.theta_factor, "stated": p.stated, "remainder": p.check.remainder,
-            "attenuation": p.check.attenuation, "constant": p.check.constant, "balancing_length": p.length,
-            "balanced": None if p.length is None else p.balanced,
-        }
-        for p in scan.points
-    ]  # fmt: skip
+    return {
+        "beta": point.beta,
+        "rho_1": point.s.rho_1,
+        "T_rho_2": point.s.T * point.s.rho_2,
+        "meets_conditions": point.s.meets_conditions,
+        "remainder": point.check.remainder,
+        "attenuation": point.check.attenuation,
+        "constant": point.check.constant,
+        "stated": point.stated,
+        "balancing_length": point.length,
+        "balanced": None if point.length is None else point.balanced,
+    }
 
 
-def _beta_parts(scan: BetaScan) -> Iterator[Table | str]:
+def _beta_parts(points: Sequence[BetaPoint]) -> Iterator[Table | str]:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    from assignadd.paper.theory.composition import FACTOR, listed
+    from assignadd.paper.theory.composition import beta_in_words, most_assignments
+    from assignadd.paper.theory.setting import FACTOR
 
-    middles = [(low + high) / 2 for low, high in scan.composing]
-    wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *middles, scan.points[-1].beta]
-    nearest = [min(scan.points, key=lambda p: abs(p.beta - beta)) for beta in wanted]
-    rows = []
-    for p in sorted(set(nearest), key=lambda p: p.beta):
-        s, length = p.check.s, "none" if p.length is None else f"{p.length:.2f}"
-        sizes = f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.1g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"
-        balanced = ["-" if p.length is None else f"{x:.2f}" for x in p.balanced]
-        rows.append((f"{p.beta:.2f}", *sizes, *(f"{x:.2f}" for x in p.stated), length, *balanced))
-    names = ("beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {scan.most}", "share", "then, 1",
-               f"then, {scan.most}")  # fmt: skip
+    s = points[0].s
+    most = most_assignments(s)
+    wanted = (0.5, 1, 1.5, math.log(s.T), 4, 8, s.V + 3, s.V + 4, points[-1].beta)
+    nearest = {min(points, key=lambda p: abs(p.beta - beta)).beta for beta in wanted}
+    rows = [
+        (p.beta, p.s.rho_1, p.s.T * p.s.rho_2, p.check.constant, p.check.remainder, *p.stated, p.length, *p.balanced)
+        for p in points
+        if p.beta in nearest
+    ]
+    names = ("beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {most}", "share", "then, 1",
+             f"then, {most}")  # fmt: skip
     caption = (
         "rest: norm of the remainder (the memory's is 2); const: rest over V (1/N + 1/T + T alpha). step: accuracy "
-        f"after the theorem's step with 1 and {scan.most} assignments; share: the part of it after which the operands "
+        f"after the theorem's step with 1 and {most} assignments; share: the part of it after which the operands "
         "get equal attention; then: accuracy after that part"
     )
-    yield Table("the theorem and its step against beta", columns(*names), rows, caption)
-    yield f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}"
-    yield f"the stated step adds one variable and one number for beta {listed(scan.composing)}"
+    of_rows = [Column(name, form=".1g" if name == "T rho_2" else ".2f") for name in names]
+    yield Table("the theorem and its step against beta", of_rows, rows, caption)
+    conditions = beta_in_words(points, [p.s.meets_conditions for p in points])
+    yield f"conditions (within a factor {FACTOR:g}) hold for beta {conditions}"
+    composing = beta_in_words(points, [p.composes for p in points])
+    yield f"the stated step adds one variable and one number for beta {composing}"
 
 
-def _step_table(step: StepNumbers) -> Table:
-    """Attention and accuracy after the theorem's step and after the shorter one."""
-    kinds = (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter))
-    rows = [
-        (f"{kind}, {c.K}", *(f"{x:.3f}" for x in (c.target, c.distractor, c.second, c.accuracy)))
-        for kind, results in kinds
-        for c in results
-    ]
-    names = ("step, |tau|", "right one", "each other", "operand m", "accuracy")
-    return Table(f"attention and accuracy after one step, beta = {step.s.actual_beta:.3g}", columns(*names), rows)
-
-
-def _verdict_table(args: Theory, verdicts: list[Statement]) -> Table:
+def _verdict_table(s: Setting, records: Sequence[Record]) -> Table:
     """Every statement with its value and verdict."""
-    rows = [(v.id.removeprefix("theory."), v.value, v.verdict, v.claim) for v in verdicts]
-    table_columns = [
-        Column("statement"),
-        Column("value", form=".3g"),
-        Column("verdict"),
-        Column("claim", only="detail"),
-    ]
-    return Table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", table_columns, rows)
+    of_rows = [*columns("statement"), Column("value", form=".3g"), *columns("verdict"), Column("claim", only="detail")]
+    rows = [(_name(record), record.value, record.verdict, record.claim) for record in records]
+    return Table(f"theory at N = {s.N}, T = {s.T}, V = {s.V}, alpha = {s.alpha:g}", of_rows, rows)
 
 
-def _conclusion(args: Theory, verdicts: list[Statement]) -> Iterator[str]:
+def _name(record: Record) -> str:
+    """The id of a statement without the beginning that all have."""
+    return record.id.removeprefix("theory-")
+
+
+def _conclusion(args: Theory, records: Sequence[Record]) -> Iterator[str]:
     """How many statements hold, and which do not or are undecided."""
-    for v in verdicts:
-        if v.verdict in (FAILS, UNDECIDED) and not args.all:  # which prints all of them
-            yield (f"{v.id.removeprefix('theory.')}, {v.verdict}: {v.claim}.")
-    tested = [v for v in verdicts if v.verdict != UNTESTABLE]
-    holding = sum(v.verdict == HOLDS for v in tested)
+    tested = [record for record in records if record.verdict in (HOLDS, FAILS, UNDECIDED)]
+    for record in tested:
+        if record.verdict != HOLDS and not args.all:  # which prints all of them
+            yield f"{_name(record)}, {record.verdict}: {record.claim}"
+    holding = sum(record.verdict == HOLDS for record in tested)
     yield f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}"
     if not args.all:
-        yield "--all prints every statement, and attention and accuracy after one step"
+        yield "--all prints every statement"
     if args.out is not None:
         yield f"figures, their data and verdicts.json are in {args.out}"

@@ -151,20 +151,9 @@ def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."
     return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
 
 
-def embedding_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
-    """The spectrum of the rows of W_E that embed numbers."""
-    return spectrum(stack.W_E[:, : stack.config.task.modulus])
-
-
 def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
     """The spectrum of the neurons' preactivations OV2(n) W_in as functions of one operand n."""
     return spectrum(number_preactivations(stack))
-
-
-@needs(*PAPER_NEEDS)
-def readout_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
-    """The spectrum of W_out W_U, each neuron's effect on the logits, as a function of the answer."""
-    return spectrum(mlp_readout(stack).mT)
 
 
 def network_frequencies(stack: Stack) -> Bool[Tensor, "M F"]:

@@ -24,7 +24,7 @@ from assignadd.paper.dynamics.second_spike import SECOND_SPIKE
 from assignadd.paper.generalisation.claims import GENERALISATION
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
-from assignadd.paper.theory.claims import THEORY, theory_records
+from assignadd.paper.theory.claims import theory_records
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, open_run
 from assignadd.sweeps.population import Populations, populations_for
@@ -62,7 +62,7 @@ def ledger(
         about_seeds = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
         populations.load()
         seeds = Job("populations", lambda: {claim.id: record(claim) for claim in about_seeds}, ready.update)
-        measure_ahead(networks, processes, listener, [THEORY, seeds])
+        measure_ahead(networks, processes, listener, [seeds])
     records = []
     for claim in chosen(only, more):
         if claim.measure is None or networks:

@@ -23,7 +23,6 @@ from assignadd.paper.addition.figures import (
     FOURIER_SHARES_FIGURE,
     PREACTS_FIGURE,
     PROBES_FIGURE,
-    SPECTRA_FIGURE,
 )
 from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
 from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
@@ -38,10 +37,8 @@ from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.figures import (
-    THEORY_ATTENTION_FIGURE,
     THEORY_BETA_FIGURE,
     THEORY_REAL_GRADIENT_FIGURE,
-    THEORY_REMAINDER_FIGURE,
 )
 from assignadd.report.claims_table import across_seeds, claims_table, findings, is_the_papers, verdicts_in_words
 from assignadd.report.hub_folder import ARXIV
@@ -75,12 +72,12 @@ def _one_of(*claims: Claim) -> Callable[[Record], bool]:
 
 MECHANISM = (
     TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
-    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
+    QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
 )  # fmt: skip
 CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
 DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)
 POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
-THEORY = (THEORY_BETA_FIGURE, THEORY_REMAINDER_FIGURE, THEORY_ATTENTION_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
+THEORY = (THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
 _CAUSAL = {claim.id for claim in CAUSAL_CLAIMS}  # one of which is about the theorem too
 SECTIONS = (
     Section("The mechanism", MECHANISM, has=_one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from assignadd.paper.binding.figures import (
-    AttentionData,
-    QK0Data,
     QK0PosAndQK1Data,
-    attention_caption,
-    qk0_caption,
     qk0pos_and_qk1_caption,
 )
 from assignadd.paper.causes.circuit import QK1_EQUALS, QK2_IDENTITY, SECTION_5, SECTION_7, WHOLE
@@ -19,7 +15,6 @@ from assignadd.paper.generalisation.figures import (
     AccuraciesData,
     accuracies_caption,
 )
-from assignadd.paper.theory.figures import TheoryRealGradientData, theory_real_gradient_caption
 from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
 
 NOT_ALWAYS_TRUE = (
@@ -56,16 +51,6 @@ def test_a_measure_that_falls_is_not_said_to_rise():
     assert "jump" not in found
 
 
-def test_attention_elsewhere():
-    edges, previous = np.zeros((2, 3, 3), bool), np.zeros((3, 3), bool)
-    edges[:, 2, 0] = previous[1, 0] = True
-    pattern = np.array([[1.0, np.nan, np.nan], [0.25, 0.75, np.nan], [0.125, 0.5, 0.375]])
-    data = AttentionData(["b", "7", "="], ["layer 1", "layer 2"], np.stack([pattern] * 2), edges[0], previous, edges[1])
-    found = attention_caption(data)
-    assert "0 of 1 assigned numbers attend most to the variable before them" in found
-    assert "in layer 2 `=` gives its boxed cells 0.12, and at most 0.50 (to 7) elsewhere" in found
-
-
 def test_scores_that_match_nothing():
     admissible = np.tri(4, k=-1, dtype=bool)
     variables = np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -74,15 +59,6 @@ def test_scores_that_match_nothing():
     assert (
         "wins in 1 of 3 rows of (a), and 0 of 2 variables" in found
     )  # position 0 wins, which is before position 1 alone
-    # Numbers 0 to 2, +, =, PAD, two variables, five positions, of which two are before +.
-    scores = np.zeros((13, 13))
-    scores[0:3, 6:8], scores[0:3, 0:6], scores[8:10, 6:8] = -1.5, 2.0, 0.5
-    scores[4, 11:13], scores[4, 8:11] = 3.0, 1.0
-    found = qk0_caption(QK0Data(scores, modulus=3, n_vars=2, prefix=2))
-    assert (
-        "numbers \u22121.5 to variables and 2.0 to other tokens; positions before + 0.5 to variables and 0.0" in found
-    )
-    assert "`=` 3.0 to the positions of the operands and 1.0 to other positions" in found
 
 
 def test_a_circuit_without_effects():
@@ -93,11 +69,3 @@ def test_a_circuit_without_effects():
     said = circuit_only_caption(only)
     assert f"alone have 0.25, the best combination is '{SECTION_7}' (0.50)" in said
     assert f"removing '{QK2_IDENTITY}' (0.12) costs most and '{QK1_EQUALS}' (0.75) least" in said
-
-
-def test_a_gradient_against_the_prediction():
-    rows = np.array([[0.1, -0.25, 0.5], *np.full((4, 3), 0.2)])
-    data = TheoryRealGradientData("r", np.array([0, 100, 200]), np.zeros(3), 200, rows, rows[:, :2])
-    assert "at step 100, before the first spike, the cosine of the gradient is \u22120.25" in (
-        theory_real_gradient_caption(data)
-    )

@@ -14,7 +14,6 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
 from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
-from assignadd.paper.theory import claims as theory
 from assignadd.report.claims_table import findings
 from assignadd.runs.folder import Run, shipped
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
@@ -121,13 +120,11 @@ def test_one_claim_or_one_label_can_be_chosen():
 
 
 @pytest.fixture(scope="module")
-def of_six(small_study):
-    """The ledger of the six shipped networks, few sequences each, of 32 seeds, and of the theory at small sizes."""
+def of_six():
+    """The ledger of the six shipped networks, few sequences each, of 32 seeds, and of the theory."""
     models, _ = networks_of(Run.open(SIX), n=60)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory, "_known", [small_study])
-        populations = Populations((shipped_population("authors"),))
-        return models, ledger(models, "assignadd claims census-six", populations=populations)
+    populations = Populations((shipped_population("authors"),))
+    return models, ledger(models, "assignadd claims census-six", populations=populations)
 
 
 PART = re.compile(r"(\d+) (holds?|fails?|undecided)")

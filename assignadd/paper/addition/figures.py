@@ -1,5 +1,5 @@
 """Figures of section 5.1: what `=` holds before the MLP (`cosine_sim_combined`), where the answer can be read
-(`probes`), and the frequencies of neurons, embedding and output (`preacts`, `fourier_shares`, `spectra`)."""
+(`probes`), and the frequencies of the neurons (`preacts`, `fourier_shares`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from assignadd.figure.style import bar, draw_heat
 from assignadd.measures.addition import (
     Waves,
     context_preactivations,
-    embedding_spectrum,
     network_frequencies,
     preactivation_spectrum,
-    readout_spectrum,
     waves_of,
 )
 from assignadd.measures.probes import AnswerProbes, answer_probes_of
@@ -42,7 +40,6 @@ from assignadd.task.evalsets import VARIABLES
 
 A_KINDS = {"matched": BLUE, "mismatched": GREY}
 B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
-BINS = [i / 20 for i in range(21)]
 
 
 @dataclass(frozen=True)
@@ -90,18 +87,8 @@ def cosine_sim_of(network: Network) -> CosineSimData:
 
 
 def cosine_sim_caption(data: CosineSimData) -> str:
-    """The range of the mean cosines of every kind, in words; why there is no (b), if there is none."""
-
-    def ranges(kinds: Mapping[str, str], mean: np.ndarray) -> str:
-        words = (
-            f"{kind.replace('_', ' ')} {mean[:, i].min():.2f} to {mean[:, i].max():.2f}" for i, kind in enumerate(kinds)
-        )
-        return ", ".join(words).replace(" -", " \u2212")
-
-    of_a = f"Mean cosines here: (a) {ranges(A_KINDS, data.a_mean)}"
-    if data.missing:
-        return f"{of_a}. (b) is left out, as it is not defined for this network: it {data.missing}."
-    return f"{of_a}; (b) {ranges(B_KINDS, data.b_mean)}."
+    """Why there is no (b), if there is none."""
+    return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
 def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
@@ -254,78 +241,19 @@ def fourier_shares_caption(data: FourierSharesData) -> str:
 
 
 def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
-    """Draws the power of each frequency, each neuron above its frequency, and a histogram of the neurons."""
-    grid = made.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 2.2))
-    spectrum = made.add_subplot(grid[0, 0])
-    neurons = made.add_subplot(grid[1, 0], sharex=spectrum)
-    histogram = made.add_subplot(grid[1, 1], sharey=neurons)
-    draw_spectrum(spectrum, data.power, data.network)
-    spectrum.set(ylabel="share of\nall power", title=_frequencies_text((np.flatnonzero(data.network) + 1).tolist()))
-    spectrum.tick_params(labelbottom=False)
+    """Draws the power of each frequency, the network's in blue, and each neuron above its frequency."""
+    spectrum, neurons = made.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
+    K = len(data.power)
+    spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.network, BLUE, GREY))
+    spectrum.set(ylabel="share of\nall power", xlim=(0.3, K + 0.7))
+    spectrum.set_title(f"the network's {int(data.network.sum())} frequencies (blue)")
     # A dot for each neuron above its frequency, spread sideways in the order of the neurons.
     sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
     colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
     neurons.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
+    neurons.axhline(float(np.median(data.share)), color=INK, linewidth=0.8, linestyle="--", label="median")
     neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))
-    histogram.hist(data.share, bins=BINS, orientation="horizontal", color=BLUE, linewidth=0)
-    median = float(np.median(data.share))
-    histogram.axhline(median, color=INK, linewidth=0.8, linestyle="--")
-    histogram.set(xlabel="neurons", title=f"median {median:.2f}")
-    histogram.tick_params(labelleft=False)
-
-
-def _frequencies_text(frequencies: list[int]) -> str:
-    if len(frequencies) > 16:
-        return f"the network's {len(frequencies)} frequencies (blue)"
-    return f"the network's frequencies (blue): {', '.join(map(str, frequencies)) or 'none'}"
-
-
-@dataclass(frozen=True)
-class SpectraData(FigureData):
-    """The power of each frequency in what the neurons read and in what they write."""
-
-    embedding: np.ndarray  # (K,): share of each frequency 1..K in the power of the rows of W_E that embed numbers
-    readout: np.ndarray  # (K,): in that of W_out W_U, as a function of the answer
-    network: np.ndarray  # (K,): whether it is one of the network's frequencies, which its preactivations tell
-
-
-def spectra_data(stack: Stack) -> SpectraData:
-    """The power of each frequency in the embedding and in the output of the first model."""
-    model = stack.models(0)
-    columns = embedding_spectrum(model), readout_spectrum(model), network_frequencies(model)
-    return SpectraData(*(values[0].cpu().numpy() for values in columns))
-
-
-def spectra_caption(data: SpectraData) -> str:
-    """How much of both powers is in the network's frequencies, in words."""
-    used = data.network.sum()
-    return (
-        f"Here the network's {used} of {len(data.network)} frequencies, {used / len(data.network):.0%} if all were "
-        f"equal, have {data.embedding[data.network].sum():.0%} of the embedding's power and "
-        f"{data.readout[data.network].sum():.0%} of the output's."
-    )
-
-
-def draw_spectra(data: SpectraData, made: Figure) -> None:
-    """Draws both spectra, one above the other."""
-    above, below = made.subplots(2, 1, sharex=True, sharey=True)
-    equal = 1 / len(data.network)
-    for axes, power, what in (
-        (above, data.embedding, "number embedding $W_E$"),
-        (below, data.readout, "from neurons to logits, $W_\\mathrm{out} W_U$"),
-    ):
-        draw_spectrum(axes, power, data.network)
-        axes.axhline(equal, color=INK, linewidth=0.8, linestyle="--")
-        axes.text(1.01, equal, "equal\nshare", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
-        axes.set_ylabel("share of\nall power")
-        axes.set_title(f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies")
-    below.set_xlabel("frequency $k$ (blue: the network's)")
-
-
-def draw_spectrum(axes: Axes, power: np.ndarray, network: np.ndarray) -> None:
-    """Draws a bar for every frequency from 1 on, those of the network in blue."""
-    axes.bar(np.arange(1, len(power) + 1), power, color=np.where(network, BLUE, GREY))
-    axes.set_xlim(0.3, len(power) + 0.7)
+    neurons.legend(loc="lower right")
 
 
 def preacts_of(network: Network) -> PreactsData:
@@ -363,11 +291,4 @@ FOURIER_SHARES_FIGURE = FigureRecord(
     "its variance that a wave of one frequency explains.",
     lambda s: fourier_shares_data(s.model.stack, waves_of(s.model)), draw_fourier_shares, height=3.6,
     found=fourier_shares_caption,
-)  # fmt: skip
-SPECTRA_FIGURE = FigureRecord(
-    "spectra", "Frequencies of the input and of the output",
-    "Do the frequencies that the neurons use (blue) also carry the embedding of the numbers, above, and the "
-    "effect of each neuron on the logits of the answers, below? Random weights give every frequency an equal "
-    "share (dashed line).",
-    lambda s: spectra_data(s.model.stack), draw_spectra, height=2.9, found=spectra_caption,
 )  # fmt: skip

@@ -127,20 +127,6 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
 
 
-def attention_caption(data: AttentionData) -> str:
-    """How many of the boxed cells are the darkest of their rows, and the weights of the cells in the row of `=`."""
-    first, last = data.patterns
-    numbers = np.argwhere(data.to_previous)
-    darkest = sum(int(np.nanargmax(first[query]) == key) for query, key in numbers)
-    parts = [f"{darkest} of {len(numbers)} assigned numbers attend most to the variable before them"]
-    for title, pattern, edges in ((data.titles[0], first, data.to_operands), (data.titles[1], last, data.to_values)):
-        weights = " and ".join(f"{pattern[-1, key]:.2f}" for key in np.flatnonzero(edges[-1]))
-        best = int(np.where(edges[-1], -np.inf, pattern[-1]).argmax())
-        most = f"at most {pattern[-1, best]:.2f} (to {data.tokens[best]}) elsewhere"
-        parts.append(f"in {title} `=` gives its boxed cells {weights}, and {most}")
-    return f"Here {'; '.join(parts)}."
-
-
 def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     """A (T, T) array that is true at these pairs of a query and a key."""
     edges = np.zeros((T, T), dtype=bool)
@@ -207,28 +193,6 @@ def qk0_data(stack: Stack) -> QK0Data:
     """The layer-1 scores between all embeddings of the first model."""
     task = stack.config.task
     return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
-
-
-def qk0_caption(data: QK0Data) -> str:
-    """The mean score in each outline that has tokens as keys, and that of the same rows with other tokens."""
-
-    def part(group: str) -> slice:
-        first, last = data.rows(group)
-        return slice(first, last + 1)
-
-    tokens = np.arange(len(data.scores)) < data.rows("positions")[0]
-    tokens[part("variables")] = False
-    means = [
-        f"{words} {data.scores[part(rows), part('variables')].mean():.1f} to variables and "
-        f"{data.scores[part(rows), tokens].mean():.1f} to other tokens"
-        for rows, words in (("numbers", "numbers"), ("prefix", "positions before +"))
-    ]
-    equals, operands = part("="), part("operands")
-    others = np.delete(data.scores[equals, part("positions")], np.r_[operands] - data.rows("positions")[0], axis=1)
-    return (
-        f"Mean scores here: {'; '.join(means)}; `=` {data.scores[equals, operands].mean():.1f} to the positions of the "
-        f"operands and {others.mean():.1f} to other positions."
-    ).replace(" -", " \u2212")
 
 
 def draw_qk0(data: QK0Data, made: Figure) -> None:
@@ -348,14 +312,14 @@ ATTENTION_FIGURE = FigureRecord(
     "Are the boxed cells the darkest of their rows? By the paper, in layer 1 each assigned number attends to the "
     "variable before it (red) and `=` to the two operands (orange); in the last layer `=` attends to the two "
     "numbers to be added (yellow). Of several heads, the one that attends most to the boxed cells is shown.",
-    lambda s: attention_data(s.model.stack), draw_attention, height=3.1, found=attention_caption,
+    lambda s: attention_data(s.model.stack), draw_attention, height=3.1,
 )  # fmt: skip
 QK0_FIGURE = FigureRecord(
     "qk0", "Layer-1 scores between all embeddings",
     "Green blocks in the purple and orange outlines mean that numbers, and the positions before +, attend to "
     "variables. By the paper, scores within the red outline grow to the right below its diagonal. The small "
     "outline shows how much `=` attends to the operand slots.",
-    lambda s: qk0_data(s.model.stack), draw_qk0, height=5.3, found=qk0_caption,
+    lambda s: qk0_data(s.model.stack), draw_qk0, height=5.3,
 )  # fmt: skip
 QK0POS_AND_QK1_FIGURE = FigureRecord(
     "qk0pos_and_qk1", "Previous-token head and variable matching",

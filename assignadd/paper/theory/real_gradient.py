@@ -1,4 +1,4 @@
-"""The gradient of the one-variable loss and the change of QK2 in training, and verdicts on theorem C.1.
+"""The gradient of the one-variable loss and the change of QK2 in training, against the direction of theorem C.1.
 
 The theorem predicts that both point along an associative memory; the paper does not test this on a trained network.
 In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1
@@ -27,7 +27,6 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
 from assignadd.network import Network, per_network
-from assignadd.stats import UNTESTABLE, Statement, Verdict, decided
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
@@ -36,7 +35,7 @@ from assignadd.training.gradient import gradient_of
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
 SPIKE_THRESHOLD = 0.87
-DIRECTIONS = 200  # number of permuted directions, and of random ones
+DIRECTIONS = 200  # number of permuted directions
 SEQUENCES = 2048  # for the gradient
 MOST_STEPS = 48  # checkpoints that are looked at
 
@@ -75,49 +74,33 @@ class Alignment:
     """Cosines of matrices, one per model, with the predicted direction and with the directions for comparison."""
 
     memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
-    permuted: Tensor  # (M, DIRECTIONS)
-    random: Tensor  # (M, DIRECTIONS) with random vectors of the same lengths instead of c_v and p_T
-    binding: Tensor  # (M,) with sum_v c_v^T c_v, without p_T
-    spurious: Tensor  # (M,) with p_T^T sum_v c_v
+    permuted: Tensor  # (M, DIRECTIONS) with sum_v (c_v + p_T)^T c_o(v), for random orders o
 
     def mean(self, chosen: Tensor) -> Alignment:
         """The means over the chosen models, without the axis M."""
-        cosines = self.memory, self.permuted, self.random, self.binding, self.spurious
-        return Alignment(*(x[chosen].mean(0) for x in cosines))
+        return Alignment(self.memory[chosen].mean(0), self.permuted[chosen].mean(0))
 
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
     c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
-    G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
-    V, d = c.shape[1:]
-    generator = torch.Generator().manual_seed(0)
-    permuted, identity = derangements(V, DIRECTIONS, generator), torch.arange(V)[None]  # (P, V), (1, V)
-    random_c = torch.randn(DIRECTIONS, V, d, generator=generator, dtype=c.dtype)
-    random_p = torch.randn(DIRECTIONS, 1, d, generator=generator, dtype=c.dtype)
-    c_like = random_c / random_c.norm(dim=-1, keepdim=True) * c.norm(dim=-1)[:, None, :, None]  # (M, P, V, d)
-    p_like = random_p / random_p.norm(dim=-1, keepdim=True) * p.norm(dim=-1)[:, None, :, None]  # (M, P, 1, d)
-    norms = _norms((c_like + p_like).flatten(0, 1), c_like.flatten(0, 1), identity).view(len(c), -1)
-    return Alignment(
-        memory=cosines(G, c + p, c, identity)[:, 0],
-        permuted=cosines(G, c + p, c, permuted),
-        random=((c_like + p_like) @ G[:, None] * c_like).sum((-2, -1)) / norms,
-        binding=cosines(G, c, c, identity)[:, 0],
-        spurious=cosines(G, p.expand_as(c), c, identity)[:, 0],
-    )
+    unit = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
+    V = c.shape[1]
+    permuted = derangements(V, DIRECTIONS, torch.Generator().manual_seed(0))
+    identity = torch.arange(V)[None]  # (1, V)
+    return Alignment(cosines(unit, c + p, c, identity)[:, 0], cosines(unit, c + p, c, permuted))
 
 
-def cosines(G: Tensor, q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
-    """Cosine of each G, of norm 1, with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
-    products = q @ G @ k.mT  # (M, V, V)
-    return products[:, torch.arange(q.shape[1]), orders].sum(-1) / _norms(q, k, orders)
-
-
-def _norms(q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
-    """Frobenius norms of sum_v q_v^T k_{o(v)}, (M, P): its square is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)})."""
-    queries, keys = q @ q.mT, k @ k.mT  # (M, V, V)
-    return (queries[:, None] * keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1)).clamp(min=0).sqrt()
+def cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:
+    """Cosine of matrices of norm 1 with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders)."""
+    products = queries @ unit @ keys.mT  # (M, V, V)
+    matched = products[:, torch.arange(queries.shape[1]), orders].sum(-1)
+    # The squared Frobenius norm of the direction is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)}).
+    of_queries = queries @ queries.mT  # (M, V, V)
+    of_keys = keys @ keys.mT
+    squared = (of_queries[:, None] * of_keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1))
+    return matched / squared.clamp(min=0).sqrt()
 
 
 def derangements(V: int, count: int, generator: torch.Generator) -> Tensor:
@@ -167,8 +150,8 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     """
     if len(steps) <= most:
         return list(steps)
-    after = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
-    spike_at = next(after, None)
+    after_spike = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
+    spike_at = next(after_spike, None)
     along = most if spike_at is None else most // 2
     marks = [(1 + steps[-1]) ** (i / (along - 1)) - 1 for i in range(along)]  # evenly spaced in log(1 + step)
     chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
@@ -185,87 +168,3 @@ def theory_gradient_of(network: Network) -> TheoryGradient | None:
         return None
     batch = one_variable_batch(network.config, network.seen, SEQUENCES)
     return theory_gradient(network.checkpoints(steps), steps, batch)
-
-
-# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
-# the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
-NULL = (
-    f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
-    f"{DIRECTIONS} random ones"
-)
-# The claim, what the paper says, and the rule of the verdict.
-CLAIMS = {
-    "real_gradient": (
-        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
-        "section 7: sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
-        NULL,
-    ),
-    "real_change": (
-        "While a network learns to bind, QK2 moves along the predicted memory",
-        "section 7: an update along this negative gradient leads to the QK_2 mechanism",
-        NULL,
-    ),
-    "real_dominant": (
-        "The predicted memory is the dominant term of a real gradient",
-        'section 7: "has the following associative memory as its dominant term"',
-        "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above 0.707",
-    ),
-    "real_spurious": (
-        "The memory comes with a term in p_T of the same weight",
-        "section 7: (OV1 e_v + p_T), where both have coefficient one",
-        "holds if the p_T term's cosine is more than half of the binding's",
-    ),
-}
-
-
-def real_statements(gradient: TheoryGradient | None, name: str = "") -> list[Statement]:
-    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
-    if gradient is None:
-        return _untested("no run was given")
-    end = gradient.spike_at
-    if end is None:
-        best = float(gradient.accuracy.max())
-        return _untested(f"{name} never answers {SPIKE_THRESHOLD:.0%} of one-variable sequences ({best:.2f} at best)")
-    steps = torch.tensor(gradient.steps)
-    during = (steps >= 0.75 * end) & (steps < end)
-    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
-    if not during.any():
-        return _untested(
-            f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}"
-        )
-    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
-    descent = gradient.descent.mean(during)
-    change = gradient.change.mean(moving)
-    memory, top = gradient.descent.memory, float(gradient.descent.memory.max())
-    around = f"; {_mean(memory[steps < 0.75 * end])} before, {_mean(memory[steps >= end])} after"
-    binding, spurious = float(descent.binding), float(descent.spurious)
-    return [
-        _compared("real_gradient", descent, f"mean cosine, {where}", around),
-        _compared("real_change", change, f"mean cosine of the change of QK2 between checkpoints, {where}"),
-        _statement("real_dominant", top, decided(top > math.sqrt(0.5)),
-                   f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"),
-        _statement("real_spurious", spurious / binding, decided(spurious / binding > 0.5),
-                   f"mean cosine with p_T^T sum c_v ({spurious:+.3f}) over that with sum c_v^T c_v ({binding:+.3f}), "
-                   f"{where}"),
-    ]  # fmt: skip
-
-
-def _statement(key: str, value: float | None, verdict: Verdict, detail: str) -> Statement:
-    claim, paper, rule = CLAIMS[key]
-    return Statement(f"theory.{key}", claim, paper, value, verdict, detail, rule)
-
-
-def _untested(why: str) -> list[Statement]:
-    return [_statement(key, None, UNTESTABLE, why) for key in CLAIMS]
-
-
-def _compared(key: str, mean: Alignment, what: str, around: str = "") -> Statement:
-    """A mean cosine with the memory against those with the permuted and the random directions."""
-    memory, permuted = float(mean.memory), float(mean.permuted.mean())
-    limits = [float(cosines.quantile(0.95)) for cosines in (mean.permuted, mean.random)]
-    null = f"permuted {permuted:+.3f} (95 % below {limits[0]:+.3f}), random (95 % below {limits[1]:+.3f})"
-    return _statement(key, memory, decided(memory > max(limits)), f"{what}; {null}{around}")
-
-
-def _mean(values: Tensor) -> str:
-    return f"{float(values.mean()):+.3f}" if len(values) else "none"

@@ -4,8 +4,11 @@ The network is one softmax attention from the last position, followed by the com
 All embeddings are orthonormal, so a vector is given by its coordinates, in this order: p_1..p_T, e_n (N of them),
 e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, so it is omitted.
 
-The modules follow the appendix: this one has its model and data, `theorem` the theorem and its proof, `composition`
-the remarks on what the step leads to. `symmetric` makes them fast, `real_gradient` looks at real training.
+The query is x_T = p_T + Phi_1 e_v. So only the columns p_T and Phi_1 e_v of a key-query matrix matter, the gradient
+is 0 in all others, and here such a matrix is given by these 1 + V columns: (d, 1 + V).
+
+The modules follow the appendix: this one has its model and data, `theorem` the theorem, `proof` its proof,
+`composition` what the step leads to. `real_gradient` looks at real training.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -22,6 +25,7 @@ from torch.nn.functional import cross_entropy
 from assignadd.config import ConfigError
 
 DTYPE = torch.float64
+FACTOR = 4.0  # rho_1 = Theta(1) and rho_2 = Theta(1/T) are read as within this factor of 1 and of 1/T
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Setting:
     """Strength of the initial attention, left free by the paper; log T unless given, so that rho_2 is of order 1/T."""
 
     def __post_init__(self) -> None:
-        _check_whole("N", self.N, 2, 9973, "a whole number from 2 to 9973")
-        _check_whole("T", self.T, 4, 1 << 60, "a whole number from 4 (an assignment, two operands and `=`) to 2^60")
+        _check_whole("N", self.N, 2, 1000, "a whole number from 2 to 1000")
+        _check_whole("T", self.T, 4, 1 << 16, "a whole number from 4 (an assignment, two operands and `=`) to 2^16")
         _check_whole("V", self.V, 1, self.N, f"a whole number from 1 to theory.N = {self.N}")
         _check_positive("alpha", self.alpha, 500)  # beyond it e^alpha is no float
         if self.beta is not None:
@@ -83,10 +87,9 @@ class Setting:
         return 1 / self.Z
 
     @property
-    def theta_factor(self) -> float:
-        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c: how well the conditions of theorem C.1,
-        rho_1 = Theta(1) and rho_2 = Theta(1/T), are met."""
-        return max(1 / self.rho_1, self.T * self.rho_2, 1 / (self.T * self.rho_2))
+    def meets_conditions(self) -> bool:
+        """Whether rho_1 = Theta(1) and rho_2 = Theta(1/T), which theorem C.1 assumes, within `FACTOR`."""
+        return self.rho_1 >= 1 / FACTOR and 1 / FACTOR <= self.T * self.rho_2 <= FACTOR
 
     @property
     def d(self) -> int:
@@ -112,6 +115,11 @@ class Setting:
     def copied(self) -> slice:
         """Coordinates of Phi_1 e_v."""
         return slice(self.pad + 1 + self.V, self.d)
+
+    @property
+    def query(self) -> list[int]:
+        """Coordinates of the query: that of p_T, then those of Phi_1 e_v."""
+        return [self.T - 1, *range(self.pad + 1 + self.V, self.d)]
 
 
 def _check_whole(name: str, value: object, low: int, high: int, accepted: str) -> None:
@@ -145,17 +153,26 @@ def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -
     return X
 
 
-def attention(X: Tensor, W: Tensor) -> Tensor:
+def W_0(s: Setting) -> Tensor:
+    """The initial matrix beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T, (d, 1 + V): equation init_w0."""
+    W = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
+    W[s.T - 3 : s.T - 1, 0] = s.actual_beta
+    W[s.number, 0] = s.actual_beta
+    return W
+
+
+def attention(s: Setting, X: Tensor, W: Tensor) -> Tensor:
     """Attention of the last position, sigma(X^T W x_T), (B, T)."""
-    return torch.einsum("btd,bd->bt", X, X[:, -1] @ W.T).softmax(-1)
+    return torch.einsum("btd,bd->bt", X, X[:, -1, s.query] @ W.T).softmax(-1)
 
 
 def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
     """Logits alpha M(Phi_2 X sigma(X^T W x_T)), (B, N): equation simplified_F."""
-    z = torch.einsum("bt,btd->bd", attention(X, W), X)
-    return s.alpha * M(s.N, z[:, s.number]).real
+    z = torch.einsum("bt,btn->bn", attention(s, X, W), X[:, :, s.number])
+    return s.alpha * M(s.N, z).real
 
 
+@lru_cache(maxsize=4)
 def fourier(N: int) -> tuple[Tensor, Tensor]:
     """The MLP's weights: v_j on the coordinates of e_n, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N}
     (k, j)."""
@@ -189,7 +206,7 @@ def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
 def population_loss(s: Setting, W: Tensor) -> Tensor:
     """L(W) = E[l(y, F_alpha(x_{1:T}))], differentiable in W: equation population_loss.
 
-    It sums over every one-variable sequence, which is slow; `symmetric` has its gradient at W_0 in closed form.
+    It sums over every one-variable sequence, which is slow; `theorem` has its gradient at W_0 in closed form.
     """
     losses = [cross_entropy(F_alpha(s, X, W), y) for _, X, y in one_variable_sequences(s)]
     return torch.stack(losses).mean()

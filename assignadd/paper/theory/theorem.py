@@ -1,19 +1,16 @@
-"""Theorem C.1, "One gradient step leads to composition", and its proof, display by display."""
+"""Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from assignadd.paper.theory.setting import DTYPE, M, Setting, attention, fourier, grad_M, one_variable_sequences
-from assignadd.paper.theory.symmetric import COPIED, OWN, P_T, SECOND, W_0, Symmetric, gradient, gradient_parts
+from assignadd.paper.theory.setting import DTYPE, W_0, Setting
 
 # The grid at which the bound is checked.
 NUMBERS = (13, 29, 59, 97, 149, 199)
@@ -21,7 +18,73 @@ LENGTHS = (8, 16, 32, 64, 128, 256)
 VARIABLES = (1, 2, 4, 6, 8, 12)
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
+# N and alpha at which the constant is measured over beta: the bound is large in the first and small in the second.
+EXTREMES = ((59, 1e-3), (499, 1e-9))
+
 MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
+
+
+def gradient(s: Setting) -> Tensor:
+    """nabla L(W_0), (d, 1 + V), exactly."""
+    uniform, deviation = gradient_parts(s)
+    return uniform + deviation
+
+
+@lru_cache(maxsize=4)  # asked of one setting for its remainder, its softmax part and steps of several lengths
+def gradient_parts(s: Setting) -> tuple[Tensor, Tensor]:
+    """nabla L(W_0) as alpha nabla L_unif, of a uniform prediction, and alpha R_alpha, of its deviation r from that.
+
+    With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} -
+    x_bar)) x_T^T], where a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2
+    q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so they can be averaged separately.
+    """
+    at_m, at_sum, at_n = mean_deviations(s)
+    a_m = 2 * s.rho_1**2 * at_m + 2 * s.rho_1 * s.rho_2 * at_sum
+    a_n = 2 * s.rho_2**2 * at_n + 2 * s.rho_1 * s.rho_2 * at_sum
+    # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out of the uniform part: G_1 = G_2 = 0.
+    uniform = -2 * s.rho_1 * s.rho_2 * (s.N - 1) / s.N
+    second, assignment, x_bar = mean_inputs(s)
+    query = torch.cat([torch.ones(s.V, 1, dtype=DTYPE), torch.eye(s.V, dtype=DTYPE)], 1)  # (V, 1 + V)
+
+    def towards(m: float, n: float) -> Tensor:
+        keys = m * (second - x_bar) + n * (assignment - x_bar)  # (V, d)
+        return s.alpha * keys.T @ query / s.V
+
+    return towards(uniform, uniform), towards(a_m, a_n)
+
+
+def mean_inputs(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
+    """The means over t*, n and m of x_{T-1}, of x_{t*} and of x_bar at W_0, for each variable v, (V, d) each."""
+    of_variable = torch.eye(s.V, dtype=DTYPE)
+    second = torch.zeros(s.V, s.d, dtype=DTYPE)
+    second[:, s.T - 2] = 1
+    second[:, s.number] = 1 / s.N
+    assignment = torch.zeros(s.V, s.d, dtype=DTYPE)
+    assignment[:, : s.T - 3] = 1 / (s.T - 3)
+    assignment[:, s.number] = 1 / s.N
+    assignment[:, s.copied] = of_variable
+    x_bar = s.rho_1 * second + s.rho_2 * assignment
+    x_bar[:, s.T - 3] += s.rho_2  # the first operand
+    x_bar[:, s.variable] += s.rho_2 * of_variable
+    x_bar[:, : s.T - 3] += s.rho_3 * (s.T - 4) / (s.T - 3)  # the PADs
+    x_bar[:, s.pad] += s.rho_3 * (s.T - 4)
+    x_bar[:, s.T - 1] += s.rho_3  # `=`
+    x_bar[:, s.copied] += s.rho_3 * of_variable
+    return second, assignment, x_bar
+
+
+def mean_deviations(s: Setting) -> tuple[float, float, float]:
+    """The means over n and m of r_k = p_k - 1/N at k = 2m, k = n+m and k = 2n, at W_0.
+
+    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. Only n - m matters.
+    """
+    n, m = torch.arange(s.N), 0
+    logits = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
+    logits[n, m] += s.rho_1**2
+    logits[n, n] += 2 * s.rho_1 * s.rho_2
+    logits[n, 2 * n % s.N] += s.rho_2**2
+    r = (s.alpha * logits).softmax(1) - 1 / s.N
+    return float(r[n, m].mean()), float(r[n, n].mean()), float(r[n, 2 * n % s.N].mean())
 
 
 def eta(s: Setting) -> float:
@@ -29,56 +92,48 @@ def eta(s: Setting) -> float:
     return s.V * s.N / (2 * s.alpha * s.rho_1 * s.rho_2 * (s.N - 1))
 
 
-def update(s: Setting) -> Symmetric:
-    """W_1 - W_0 = -eta nabla L(W_0)."""
-    return gradient(s) * -eta(s)
-
-
-def after_step(s: Setting, length: float = 1.0) -> Symmetric:
+def after_step(s: Setting, length: float = 1.0) -> Tensor:
     """W_0 - length eta nabla L(W_0); the theorem's W_1 for length 1."""
-    return W_0(s) + update(s) * length
+    return W_0(s) - length * eta(s) * gradient(s)
 
 
-def memory(s: Setting) -> Symmetric:
+def memory(s: Setting) -> Tensor:
     """The associative memory sum_v Phi_1 e_v (Phi_1 e_v + p_T)^T."""
-    term = Symmetric.zeros(s)
-    term.variable[COPIED, [P_T, OWN]] = 1
+    term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
+    term[s.copied, 0] = 1
+    term[s.copied, 1:] = torch.eye(s.V, dtype=DTYPE)
     return term
 
 
-def attenuation(s: Setting) -> Symmetric:
+def attenuation(s: Setting) -> Tensor:
     """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T."""
-    term = Symmetric.zeros(s)
-    term.plain[SECOND, P_T] = -(2 * s.rho_1 - 1) * s.V
-    term.plain[SECOND, OWN] = -(2 * s.rho_1 - 1)
+    term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
+    term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V
+    term[s.T - 2, 1:] = -(2 * s.rho_1 - 1)
     return term
 
 
-def remainder(s: Setting) -> Symmetric:
-    """W_1 - W~_0 - memory, which theorem C.1 bounds by a constant times `bound`."""
-    return update(s) - memory(s) - attenuation(s)
-
-
-def bound(s: Setting) -> float:
-    """V (1/N + 1/T + T alpha)."""
-    return s.V * (1 / s.N + 1 / s.T + s.T * s.alpha)
+def infinity_norm(matrix: Tensor) -> float:
+    """The matrix infinity norm: the largest sum of absolute values in a row."""
+    return float(matrix.abs().sum(1).max())
 
 
 @dataclass(frozen=True)
 class Check:
-    """Theorem C.1 at one setting; norms are the matrix infinity norm (largest row sum)."""
+    """Theorem C.1 at one setting: the infinity norms of its terms."""
 
     s: Setting
     remainder: float
+    """Of W_1 - W~_0 - memory, which the theorem bounds by a constant times `bound`."""
     attenuation: float
-    """Norm of W~_0 - W_0."""
+    """Of W~_0 - W_0."""
     softmax_part: float
-    """Norm of eta alpha R_alpha, the softmax's deviation from uniform, which is part of the remainder."""
+    """Of eta alpha R_alpha, the softmax's deviation from uniform, which is part of the remainder."""
 
     @property
     def bound(self) -> float:
-        """The theorem's bound on the remainder, up to a constant."""
-        return bound(self.s)
+        """V (1/N + 1/T + T alpha)."""
+        return self.s.V * (1 / self.s.N + 1 / self.s.T + self.s.T * self.s.alpha)
 
     @property
     def constant(self) -> float:
@@ -86,27 +141,21 @@ class Check:
         return self.remainder / self.bound
 
 
+def remainder(s: Setting) -> Tensor:
+    """W_1 - W~_0 - memory."""
+    return -eta(s) * gradient(s) - attenuation(s) - memory(s)
+
+
 def check(s: Setting) -> Check:
     """The sizes of the theorem's terms at this setting."""
     _, deviation = gradient_parts(s)
-    terms = remainder(s), attenuation(s), deviation * eta(s)
-    return Check(s, *(term.infinity_norm() for term in terms))
+    return Check(s, infinity_norm(remainder(s)), infinity_norm(attenuation(s)), eta(s) * infinity_norm(deviation))
 
 
-def grid_checks(
-    N: Sequence[int] = NUMBERS,
-    T: Sequence[int] = LENGTHS,
-    V: Sequence[int] = VARIABLES,
-    alpha: Sequence[float] = ALPHAS,
-) -> list[Check]:
-    """The theorem at every combination with V at most N, at beta = log T."""
-    return [check(Setting(n, t, v, a)) for n, t, v, a in product(N, T, V, alpha) if v <= n]
-
-
-def extreme_constant(V: int) -> float:
-    """The least constant with which the bound holds at the extremes of N, T, V and alpha."""
-    extremes = product((max(V, 2), 9973), (4, 16, 1000, 1 << 40), (1, V), (1e-12, 0.1))
-    return fitted_constant([check(Setting(*sizes)) for sizes in extremes])
+@lru_cache
+def grid_checks() -> list[Check]:
+    """The theorem at every combination of the grid's sizes, at beta = log T."""
+    return [check(Setting(*sizes)) for sizes in product(NUMBERS, LENGTHS, VARIABLES, ALPHAS)]
 
 
 def fitted_constant(checks: Sequence[Check]) -> float:
@@ -114,127 +163,12 @@ def fitted_constant(checks: Sequence[Check]) -> float:
     return max(c.constant for c in checks)
 
 
-def direction_cosine(s: Setting, alpha: float) -> float:
-    """Cosine between nabla L(W_0) at this alpha and its limit as alpha vanishes."""
-    return gradient(replace(s, alpha=alpha)).cosine(gradient(replace(s, alpha=1e-9)))
-
-
-def addition_error(N: int) -> float:
-    """|M_k(e_n + e_m) - 2 1{k=n+m} - 1{k=2n} - 1{k=2m}|, the largest over n, m, k."""
-    numbers, k = torch.eye(N, dtype=DTYPE), torch.arange(N)
-    n, m = k[:, None, None], k[:, None]
-    expected = 2.0 * (k == (n + m) % N) + 1.0 * (k == 2 * n % N) + 1.0 * (k == 2 * m % N)  # (n, m, k)
-    return float((M(N, numbers[:, None] + numbers) - expected).abs().max())
-
-
-def gradient_error(N: int) -> float:
-    """|nabla M_k(e_n)^T e_m - 2 1{k=n+m}|, the largest over n, m, k."""
-    k = torch.arange(N)
-    expected = 2.0 * (k[:, None] == (k[:, None, None] + k) % N)  # (n, k, m)
-    return float((grad_M(N, torch.eye(N, dtype=DTYPE)) - expected).abs().max())
-
-
-def A_k(s: Setting, X: Tensor, W: Tensor) -> Tensor:
-    """The proof's A_k = sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T without the factor x_T^T,
-    (B, k, d)."""
-    sigma = attention(X, W)
-    x_bar = torch.einsum("bt,btd->bd", sigma, X)
-    weight = grad_M(s.N, x_bar[:, s.number]).real @ X[:, :, s.number].mT * sigma[:, None]  # (B, k, t)
-    return torch.einsum("bkt,btd->bkd", weight, X) - weight.sum(-1, keepdim=True) * x_bar[:, None]
-
-
-def expanded_A_k(s: Setting, X: Tensor, W: Tensor, t: int) -> Tensor:
-    """The proof's three terms of A_k, in rho_1^2, rho_2^2 and rho_1 rho_2, where t* = t, (B, k, d)."""
-    x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
-    k = torch.arange(s.N)
-    n = X[:, t, s.number].argmax(-1, keepdim=True)
-    m = X[:, -2, s.number].argmax(-1, keepdim=True)
-    delta_mm = (k == 2 * m % s.N).double()[:, :, None]
-    delta_nn = (k == 2 * n % s.N).double()[:, :, None]
-    delta_mn = (k == (m + n) % s.N).double()[:, :, None]
-    to_m = (X[:, -2] - x_bar)[:, None]
-    to_n = (X[:, t] - x_bar)[:, None]
-    alone = 2 * s.rho_1**2 * delta_mm * to_m + 2 * s.rho_2**2 * delta_nn * to_n
-    return alone + 2 * s.rho_1 * s.rho_2 * delta_mn * (to_n + to_m)
-
-
-class Bounds(NamedTuple):
-    """The largest absolute values at W_0, over every one-variable sequence, of what the proof bounds."""
-
-    v_x: float  # v_j^T Phi_2 x_t: at most 1
-    M: float  # M_k(z): at most 1
-    r: float  # r_k N / (e^{2 alpha} - 1): at most 1
-    grad_M: float  # nabla M_k(z)^T Phi_2 x_t: at most 2
-    expansion: float  # difference between A_k and its expansion: 0
-    sigma_spread: float  # difference of sigma_{T-1} from rho_1, and of sigma_{t*} from rho_2: 0
-
-
-def bounds(s: Setting) -> Bounds:
-    """The largest values over every one-variable sequence."""
-    v, _ = fourier(s.N)
-    W = W_0(s).dense()
-    largest = torch.zeros(len(Bounds._fields), dtype=DTYPE)
-    for t, X, _ in one_variable_sequences(s):
-        sigma, numbers = attention(X, W), X[:, :, s.number]
-        z = torch.einsum("bt,btn->bn", sigma, numbers)
-        unscaled = M(s.N, z)
-        r = (s.alpha * unscaled.real).softmax(-1) - 1 / s.N
-        bounded = (
-            numbers.to(v.dtype) @ v.T,
-            unscaled,
-            r * s.N / math.expm1(2 * s.alpha),
-            grad_M(s.N, z).real @ numbers.mT,
-            A_k(s, X, W) - expanded_A_k(s, X, W, t),
-            sigma[:, [t, -2]] - torch.tensor([s.rho_2, s.rho_1], dtype=DTYPE),
-        )
-        largest = torch.maximum(largest, torch.stack([x.abs().max() for x in bounded]))
-    return Bounds(*largest.tolist())
-
-
-def G(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
-    """The proof's G_1, G_2, G_3 as expectations over every one-variable sequence, (d, d) each."""
-    total = torch.zeros(3, s.d, s.d, dtype=DTYPE)
-    W, rho = W_0(s).dense(), (s.rho_1**2, s.rho_2**2, s.rho_1 * s.rho_2)
-    count = s.V * (s.T - 3) * s.N**2
-    for t, X, _ in one_variable_sequences(s):
-        x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
-        n_is_m = (X[:, t, s.number] == X[:, -2, s.number]).all(-1)[:, None].double()
-        # For each of G_1, G_2, G_3 the deviation 1/N - 1{..}, and the direction that it weights.
-        deviations = (1 / s.N - n_is_m, 1 / s.N - n_is_m, 1 / s.N - torch.ones_like(n_is_m))
-        directions = (X[:, -2] - x_bar, X[:, t] - x_bar, X[:, t] + X[:, -2] - 2 * x_bar)
-        for G_i, deviation, direction, factor in zip(total, deviations, directions, rho, strict=True):
-            G_i += 2 * factor * (deviation * direction).T @ X[:, -1] / count
-    return total[0], total[1], total[2]
-
-
-class ProofNumbers(NamedTuple):
-    """The numbers that the proof's statements are about, at a setting small enough to sum over every sequence."""
-
-    s: Setting
-    addition_error: float
-    gradient_error: float
-    bounds: Bounds
-    G_1: float
-    G_2: float
-    G_3_error: float
-    """Between G_3 as summed and -2 rho_1 rho_2 (N-1)/N E[(x_{t*} + x_{T-1} - 2 x_bar) x_T^T] in closed form."""
-    G_3_columns: float
-    """The largest coefficient of G_3's small terms in the columns Phi_1 e_v, where the memory's is 1."""
-
-
-def proof_numbers(s: Setting) -> ProofNumbers:
-    """The number behind each of the proof's exact statements."""
-    G_1, G_2, G_3 = G(s)
-    uniform, _ = gradient_parts(s)  # alpha G_3 in closed form
-    small_terms = uniform * -eta(s) - memory(s) - attenuation(s)
-    in_columns = np.concatenate([small_terms.plain[:, OWN], small_terms.variable[:, OWN]])
-    return ProofNumbers(
-        s,
-        addition_error(s.N),
-        gradient_error(s.N),
-        bounds(s),
-        G_1=float(G_1.abs().max()),
-        G_2=float(G_2.abs().max()),
-        G_3_error=float((G_3 - uniform.dense() / s.alpha).abs().max()),
-        G_3_columns=float(abs(in_columns).max()),
-    )
+@lru_cache
+def constants_over_beta(V: int) -> dict[int, float]:
+    """T -> the largest constant of the bound over `EXTREMES` and the beta that meet the theorem's conditions."""
+    constants = {}
+    for T in (16, 64, 256, 1024, 4096):
+        betas = [beta / 4 for beta in range(1, 60) if Setting(T=T, beta=beta / 4).meets_conditions]
+        extremes = [check(Setting(max(N, V), T, V, alpha, beta)) for N, alpha in EXTREMES for beta in betas]
+        constants[T] = fitted_constant(extremes)
+    return constants

@@ -5,33 +5,27 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_rgba
 
 from assignadd.config import PRESETS
 from assignadd.figure.style import figure
 from assignadd.measures.addition import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.model.handmade import handmade
-from assignadd.palette import BLUE
 from assignadd.paper.addition.figures import (
     A_KINDS,
     B_KINDS,
     FourierSharesData,
-    SpectraData,
     cosine_sim_caption,
     cosine_sim_data,
     draw_cosine_sim,
     draw_fourier_shares,
     draw_preacts,
     draw_probes,
-    draw_spectra,
     fourier_shares_caption,
     fourier_shares_data,
     preacts_data,
     probes_caption,
     probes_data,
-    spectra_caption,
-    spectra_data,
 )
 from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Shuffles
 from assignadd.report.reproduction import MECHANISM
@@ -104,27 +98,6 @@ def test_every_neuron_is_a_dot_above_its_frequency():
     assert bars == pytest.approx(data.power.tolist()) and sum(bars) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_spectra_are_those_the_weights_were_made_of():
-    """One-hot numbers hold every frequency alike; what the neurons write holds the four that it was made of, alike."""
-    chosen = (2, 3, 7, 8)
-    stack = handmade(PRESETS["tiny"], frequencies=chosen)
-    data, N = spectra_data(stack), PRESETS["tiny"].task.modulus
-    assert data.embedding == pytest.approx(2 / (N - 1)) and (np.flatnonzero(data.network) + 1).tolist() == list(chosen)
-    assert data.readout == pytest.approx([0.25 * (k in chosen) for k in range(1, N // 2 + 1)], abs=1e-5)
-    with figure() as made:
-        draw_spectra(data, made)
-        above, below = made.axes
-        for axes, power in ((above, data.embedding), (below, data.readout)):
-            bars = [(round(b.get_x() + b.get_width() / 2), b.get_height(), b.get_facecolor()) for b in axes.patches]
-            assert [k for k, _, _ in bars] == list(range(1, N // 2 + 1)) and [h for _, h, _ in bars] == pytest.approx(
-                power
-            )
-            assert {k for k, _, color in bars if color == to_rgba(BLUE)} == set(chosen)
-            assert axes.lines[0].get_ydata() == pytest.approx([2 / (N - 1)] * 2)  # an equal share
-        assert "W_E" in above.get_title("left") and f"{100 * 4 * 2 / (N - 1):.1f} %" in above.get_title("left")
-        assert "W_U" in below.get_title("left") and "100.0 %" in below.get_title("left")
-
-
 def test_a_probe_that_is_not_perfect_is_not_said_to_be():
     """As in a run whose probe reads .855 after the MLP, where 'nearly perfect' would be false."""
     test = torch.tensor([[0.01, 0.02, 0.31, 0.9, 0.855, 0.87]])
@@ -134,10 +107,13 @@ def test_a_probe_that_is_not_perfect_is_not_said_to_be():
     assert "perfect" not in PROBES.caption(data)
 
 
-def test_cosines_in_words_are_those_drawn_also_where_nothing_matches():
-    across = {(0, 1): Matching(cosine(0.25), cosine(-0.5)), (0, 2): Matching(cosine(0.3), cosine(0.4))}
-    found = cosine_sim_caption(cosine_sim_data(across, Matching(cosine(0.2), cosine(0.1)), {}, "has no OV2"))
-    assert "(a) matched 0.20 to 0.30, mismatched \u22120.50 to 0.40. (b) is left out" in found
+def test_a_network_without_ov2_has_no_second_panel():
+    across = {(0, 1): Matching(cosine(0.25), cosine(0.5))}
+    data = cosine_sim_data(across, Matching(cosine(0.2), cosine(0.1)), {}, "has no OV2")
+    assert cosine_sim_caption(data) == "(b) is left out, as it is not defined for this network: it has no OV2."
+    with figure() as made:
+        draw_cosine_sim(data, made)
+        assert len(made.axes) == 1
 
 
 def test_neurons_without_a_wave_are_not_said_to_be_waves():
@@ -145,7 +121,3 @@ def test_neurons_without_a_wave_are_not_said_to_be_waves():
     shares = FourierSharesData(np.array([1, 2, 3]), np.array([0.2, 0.3, 0.95]), np.array([0.1, 0.4, 0.3, 0.2]), network)
     found = fourier_shares_caption(shares)
     assert "90% or more in 1 of 3 neurons, and 30% in the median neuron; 30.0% of all power is in 2 of 4" in found
-    spectra = SpectraData(np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.5, 0.0, 0.0, 0.5]), network)
-    assert "2 of 4 frequencies, 50% if all were equal, have 30% of the embedding's power and 100%" in spectra_caption(
-        spectra
-    )

@@ -11,7 +11,6 @@ from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import reference_logits
 from assignadd.paper.theory import real_gradient as tg
-from assignadd.paper.theory.real_gradient import CLAIMS, real_statements
 from assignadd.task.splits import pair_split
 
 CONFIG = replace(PRESETS["smoke"], numerics=Numerics(dtype="float64"))
@@ -68,17 +67,11 @@ def test_cosines_of_known_directions():
     D = predicted(stack)
     found = tg.alignment(stack, D * 7)
     assert float(found.memory) == pytest.approx(1) and float(tg.alignment(stack, -D).memory) == pytest.approx(-1)
-    assert found.permuted.max() < 0.99 and found.random.abs().mean() < 0.2
+    assert found.permuted.max() < 0.99
     orders = [1, 0, 3, 2]
     swapped = tg.alignment(stack, predicted(stack, orders))
     # with 4 variables this order is among the 200
     assert float(swapped.permuted.max()) == pytest.approx(1) and float(swapped.memory) < 0.99
-    first = CONFIG.task.modulus + 3
-    c, p = stack.W_E[0, first:] @ OV(stack, 1)[0], stack.W_pos[0, -1]
-    queries = tg.alignment(stack, torch.outer(p, c.sum(0))[None])  # p_T is on the query's side: rows
-    keys = tg.alignment(stack, torch.outer(c.sum(0), p)[None])
-    assert float(queries.spurious) == pytest.approx(1) and abs(float(keys.spurious)) < 0.5
-    assert float(tg.alignment(stack, (c.T @ c)[None]).binding) == pytest.approx(1)
 
 
 def test_controls():
@@ -86,12 +79,12 @@ def test_controls():
     stack = handmade(CONFIG)
     QK2 = QK(stack, 2)
     found = tg.alignment(stack, QK2)
-    assert found.binding > 0.5 and found.memory > found.permuted.max() + 0.1
+    assert found.memory > found.permuted.max() + 0.1
     c = (stack.W_E[0, CONFIG.task.modulus + 3 :] @ OV(stack, 1)[0]).sum(0) > 0
     ablated = QK2.clone()
     ablated[0, c.nonzero(), c.nonzero().T] = 0
     broken = tg.alignment(stack, ablated)
-    assert abs(float(broken.binding)) < 1e-9 and broken.memory <= broken.permuted.max() + 1e-9
+    assert broken.memory <= broken.permuted.max() + 1e-9
     noise = torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(0)).double()
     assert tg.alignment(initial_stack(CONFIG, [1]), noise).memory < 0.3
 
@@ -125,35 +118,3 @@ def test_informative_steps():
     assert set(range(2200, 3801, 100)) <= set(chosen) <= set(steps)
     assert tg.informative_steps(steps[:7], [], 40) == steps[:7]
     assert 20 < len(tg.informative_steps(steps, [], 40)) <= 40
-
-
-def trained(cosines, accuracy, spurious=0.0) -> tg.TheoryGradient:
-    """A run of ten checkpoints with these cosines, and comparisons that spread over -.05 .. .05."""
-
-    def aligned(values):
-        spread = torch.linspace(-0.05, 0.05, 200).expand(len(values), -1)
-        m = torch.tensor(values)
-        return tg.Alignment(m, spread, spread, m, torch.full_like(m, spurious))
-
-    return tg.TheoryGradient(
-        list(range(100, 1100, 100)), torch.tensor(accuracy), aligned(cosines), aligned(cosines[:-1])
-    )
-
-
-def test_verdicts_on_training():
-    rising = [0.1] * 8 + [0.9, 1.0]  # the spike is at step 900, its last quarter has the checkpoints 700 and 800
-    high = [0.0] * 6 + [0.2, 0.3, 0.0, 0.0]
-    by_id = {v.id: v for v in real_statements(trained(high, rising), "x")}
-    gradient, changes = by_id["theory.real_gradient"], by_id["theory.real_change"]
-    assert gradient.verdict == "holds" and gradient.value == pytest.approx(0.25)
-    # the changes from 600, 700 and 800 on overlap with that quarter
-    assert changes.verdict == "holds" and changes.value == pytest.approx((0.0 + 0.2 + 0.3) / 3)
-    assert by_id["theory.real_dominant"].verdict == by_id["theory.real_spurious"].verdict == "does not hold"
-    low = real_statements(trained([0.02] * 10, rising, spurious=0.02), "x")
-    assert [v.verdict for v in low] == ["does not hold", "does not hold", "does not hold", "holds"]
-    for none in (
-        real_statements(None),
-        real_statements(trained(high, [0.5] * 10), "x"),
-        real_statements(trained(high, [0.99] * 10), "x"),
-    ):
-        assert [v.verdict for v in none] == ["cannot be tested"] * len(CLAIMS) and all(v.value is None for v in none)

@@ -1,0 +1,109 @@
+"""The proof of theorem C.1, summed over every one-variable sequence: its identities, bounds and displays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from assignadd.paper.theory.setting import DTYPE, W_0, M, Setting, attention, fourier, grad_M, one_variable_sequences
+from assignadd.paper.theory.theorem import gradient_parts
+
+# Small enough to sum over every sequence; N is odd, and there is more than one of everything.
+SUMMED = Setting(N=11, T=9, V=3, alpha=0.05)
+
+
+@dataclass(frozen=True)
+class ProofNumbers:
+    """How far the proof's statements are from true; rounding where they are true."""
+
+    mlp: float
+    """Largest deviation of M_k(e_n + e_m) and of nabla M_k(e_n)^T e_m from what the appendix says."""
+    bounded: float
+    """Largest value of what the proof bounds, over its bound: at most 1."""
+    expansion: float
+    """Largest deviation of A_k from its three terms in rho_1^2, rho_2^2 and rho_1 rho_2."""
+    gradient: float
+    """Largest deviation of alpha nabla L_unif = alpha G_3 and of alpha R_alpha from their closed form."""
+
+
+@lru_cache
+def proof_numbers(s: Setting = SUMMED) -> ProofNumbers:
+    """The numbers behind the proof's exact statements, over every one-variable sequence."""
+    W = W_0(s)
+    uniform = torch.zeros_like(W)
+    deviation = torch.zeros_like(W)
+    bounded = expansion = 0.0
+    for t, X, y in one_variable_sequences(s):
+        A = A_k(s, X, W)
+        expansion = max(expansion, float((A - expanded_A_k(s, X, W, t)).abs().max()))
+        bounded = max(bounded, largest_over_bound(s, X, W))
+        z = torch.einsum("bt,btn->bn", attention(s, X, W), X[:, :, s.number])
+        r = (s.alpha * M(s.N, z).real).softmax(-1) - 1 / s.N
+        off = 1 / s.N - one_hot(y, s.N).to(DTYPE)
+        query = X[:, -1, s.query]
+        share = s.alpha / (s.V * (s.T - 3) * s.N**2)  # of one sequence in the mean
+        uniform += share * torch.einsum("bk,bkd,be->de", off, A, query)
+        deviation += share * torch.einsum("bk,bkd,be->de", r, A, query)
+    closed = torch.stack(gradient_parts(s))
+    gradient = float((torch.stack([uniform, deviation]) - closed).abs().max())
+    return ProofNumbers(mlp_error(s.N), bounded, expansion, gradient)
+
+
+def mlp_error(N: int) -> float:
+    """The largest deviation, over n, m and k, from M_k(e_n + e_m) = 2 1{k=n+m} + 1{k=2n} + 1{k=2m} and from
+    nabla M_k(e_n)^T e_m = 2 1{k=n+m}."""
+    numbers = torch.eye(N, dtype=DTYPE)
+    k = torch.arange(N)
+    n = k[:, None, None]
+    m = k[:, None]
+    at_sum = 2.0 * (k == (n + m) % N)  # (n, m, k)
+    doubles = 1.0 * (k == 2 * n % N) + 1.0 * (k == 2 * m % N)
+    values = M(N, numbers[:, None] + numbers) - (at_sum + doubles)
+    gradients = grad_M(N, numbers).mT - at_sum
+    return float(torch.maximum(values.abs().max(), gradients.abs().max()))
+
+
+def A_k(s: Setting, X: Tensor, W: Tensor) -> Tensor:
+    """The proof's A_k = sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T without the factor x_T^T,
+    (B, k, d)."""
+    sigma = attention(s, X, W)
+    x_bar = torch.einsum("bt,btd->bd", sigma, X)
+    weight = grad_M(s.N, x_bar[:, s.number]).real @ X[:, :, s.number].mT * sigma[:, None]  # (B, k, t)
+    return torch.einsum("bkt,btd->bkd", weight, X) - weight.sum(-1, keepdim=True) * x_bar[:, None]
+
+
+def expanded_A_k(s: Setting, X: Tensor, W: Tensor, t: int) -> Tensor:
+    """The proof's three terms of A_k, in rho_1^2, rho_2^2 and rho_1 rho_2, where t* = t, (B, k, d)."""
+    x_bar = torch.einsum("bt,btd->bd", attention(s, X, W), X)
+    k = torch.arange(s.N)
+    n = X[:, t, s.number].argmax(-1, keepdim=True)
+    m = X[:, -2, s.number].argmax(-1, keepdim=True)
+    at_2m = (k == 2 * m % s.N).double()[:, :, None]
+    at_2n = (k == 2 * n % s.N).double()[:, :, None]
+    at_sum = (k == (m + n) % s.N).double()[:, :, None]
+    to_m = (X[:, -2] - x_bar)[:, None]
+    to_n = (X[:, t] - x_bar)[:, None]
+    alone = 2 * s.rho_1**2 * at_2m * to_m + 2 * s.rho_2**2 * at_2n * to_n
+    return alone + 2 * s.rho_1 * s.rho_2 * at_sum * (to_n + to_m)
+
+
+def largest_over_bound(s: Setting, X: Tensor, W: Tensor) -> float:
+    """The largest of |v_j^T Phi_2 x_t|, |M_k(z)|, |nabla M_k(z)^T Phi_2 x_t| / 2 and |r_k| N / (e^{2 alpha} - 1) over
+    these sequences."""
+    numbers = X[:, :, s.number]
+    z = torch.einsum("bt,btn->bn", attention(s, X, W), numbers)
+    v, _ = fourier(s.N)
+    logits = M(s.N, z)
+    r = (s.alpha * logits.real).softmax(-1) - 1 / s.N
+    ratios = (
+        numbers.to(v.dtype) @ v.T,
+        logits,
+        grad_M(s.N, z).real @ numbers.mT / 2,
+        r * s.N / math.expm1(2 * s.alpha),
+    )
+    return max(float(ratio.abs().max()) for ratio in ratios)
