@@ -87,16 +87,6 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
     assert "00000020.safetensors" in capsys.readouterr().out.replace("\n", "")
 
 
-@pytest.mark.slow
-def test_bench(capsys):
-    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--json"))
-    for times in result["threads"].values():
-        assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
-        assert times["step_over_floor"] > 0
-    assert set(result["stacks"]) == {"1", "2", "8"}
-    assert result["machine"] and result["backend"] == "numba"
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -203,7 +193,7 @@ def test_an_output_for_people_is_one_screen():
     long = Table("long", columns("name", "value"), [(f"row {i}", i) for i in range(90)], "of the long table")
     short = Table("short", columns("word"), [("brief",)])
     output = ["first", long, short, "last"]
-    shown = ["".join(segment.text for segment in line).strip() for line in screen_lines(output, everything=False)]
+    shown = [line.plain.strip() for line in screen_lines(output, everything=False)]
     assert len(shown) <= MOST_LINES and shown[0] == "first" and shown[-1] == "last"
     assert {"row 0       0", "of the long table", "brief"} <= set(shown)
     assert sum(line.startswith("row ") for line in shown) > 15
