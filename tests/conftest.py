@@ -47,7 +47,7 @@ from assignadd.paper.theory.claims import theory_numbers
 from assignadd.paper.theory.setting import Setting
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
-from tests.report.writing import TWO_FIGURES, with_sections
+from tests.report.writing import TWO_FIGURES, with_sections, with_theory
 from tests.schedule import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 (hooks)
 from tests.skips import remedy
 
@@ -106,6 +106,13 @@ def paper_run(tmp_path_factory):
 def small_study():
     """Every number on the theory at small sizes."""
     return theory_numbers(Setting(N=13, T=10, V=4))
+
+
+@pytest.fixture
+def small_theory(small_study):
+    """Claims and figures of the theory are those at small sizes."""
+    with with_theory(small_study):
+        yield
 
 
 @pytest.fixture
