@@ -39,10 +39,9 @@ class List(Printing):
                 problems.append(str(error))
         table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
-            Column("checkpoints", "saved"), Column("diverged"), Column("wall_seconds", only="data"),
-            Column("minutes", "wall time, min", ".1f", only="people"),
+            Column("checkpoints"), Column("diverged"), Column("wall_seconds", "wall time, s", ",.0f"),
         ]  # fmt: skip
-        rows = [(*summary.values(), summary["wall_seconds"] / 60) for summary in summaries]
+        rows = [tuple(summary.values()) for summary in summaries]
         table = Table("runs", table_columns, rows)
         lines = [f"bad: {problem}" for problem in problems]
         if not summaries and not problems:

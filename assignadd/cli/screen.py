@@ -57,6 +57,8 @@ class Column:
     """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few."""
     style: Callable[[Any], str] | None = None
     """The style of a cell by its value, in the words of `rich`."""
+    none: str = "-"
+    """What people read where there is no value."""
 
     @property
     def heading(self) -> str:
@@ -65,7 +67,7 @@ class Column:
     def text(self, value: Any) -> str:
         """A value as people read it."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
-            return "-"
+            return self.none
         if isinstance(value, bool):
             return "yes" if value else "no"
         return format(value, self.form or ",") if isinstance(value, int | float) else printable(str(value))
@@ -234,13 +236,18 @@ def _row_blocks(table: Table) -> list[list[Text]]:
 
 
 def _widths(shown: Sequence[_Cells], total: int) -> list[int] | None:
-    """The width of each column so that all fit into `total`, those that need little first; None where they do not."""
+    """The width of each column so that all fit into `total`; None where they do not.
+
+    Columns that need little have all of it, the others equal shares of what is left.
+    """
     widths = [cells.narrowest for cells in shown]
     left = total - sum(widths)
     if left < 0:
         return None
-    for i in sorted(range(len(shown)), key=lambda i: shown[i].widest):
-        more = min(shown[i].widest - widths[i], left)
+    columns_left = len(shown)
+    for i in sorted(range(len(shown)), key=lambda i: shown[i].widest - widths[i]):
+        more = min(shown[i].widest - widths[i], left // columns_left)
+        columns_left -= 1
         widths[i] += more
         left -= more
     return widths

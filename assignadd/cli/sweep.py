@@ -135,7 +135,7 @@ def plan_table(title: str, planned: Mapping[str, Any]) -> Table:
         "steps each": planned["steps"],
         "updates to make": planned["model_steps"],
         "stacks": f"{len(sizes)}, {planned['finished_stacks']} of them finished",
-        "models in a stack": f"{min(sizes)} to {max(sizes)}",
+        "models in a stack": f"up to {max(sizes)}",
         "at a time": f"{planned['at_a_time']} on {planned['device']}",
         "memory of a stack": f"{planned['mib_per_stack']:,} MiB",
         "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
