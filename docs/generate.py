@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignadd.cli.options import Argument
+    from assignadd.cli.arguments import Argument
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -184,7 +184,7 @@ def _methods(node: Definition) -> str:
 def commands() -> str:
     """The page of all commands with their options, from the dataclasses that the command line is read into."""
     from assignadd.cli import COMMANDS, command_class
-    from assignadd.cli.options import arguments_of
+    from assignadd.cli.arguments import arguments_of
 
     parts = [
         "# Commands\n", NOTE,

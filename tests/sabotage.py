@@ -183,11 +183,7 @@ PATCHES = (
           "cli/test_diverged.py -k one_model"),
     Patch("cells", "sweeps/settings.py", "if len(set(self.cells)) < len(self.cells):", "if False:",
           "sweeps/test_settings.py -k hostile"),
-    Patch("host", "page/serve.py", 'if self.headers.get("Host") in (', 'if self.headers.get("Host") not in (',
-          "page/test_serve.py -k hosts"),
-    Patch("outside", "page/serve.py", "return file if is_inside else", "return file if True else",
-          "page/test_serve.py -k links"),
-    Patch("policy", "page/built/index.html", "default-src 'none'; ", "", "page/test_serve.py -k policy_of"),
+    Patch("policy", "page/built/index.html", "default-src 'none'; ", "", "page/test_page.py -k policy"),
     Patch("page", "page/built/app.js", "Math.exp(e[s]-t)", "Math.exp(t-e[s])", "page/test_page.py -k typing"),
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assignadd import cli
-from assignadd.cli import COMMANDS, actions, options
+from assignadd.cli import COMMANDS, actions, arguments
 from assignadd.config.errors import ConfigError, UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -97,7 +97,7 @@ class Parsed(Exception):
 @pytest.fixture
 def parse(monkeypatch):
     """A function that has a command line read by the command's own parser, and runs nothing."""
-    read = options.read
+    read = arguments.read
 
     def reading(*given, **named):
         read(*given, **named)
@@ -114,7 +114,7 @@ def parse(monkeypatch):
             return
         raise AssertionError(f"{words}: no options were read")
 
-    monkeypatch.setattr(options, "read", reading)
+    monkeypatch.setattr(arguments, "read", reading)
     return parsed
 
 

@@ -27,7 +27,6 @@ COMMANDS = {
     "intervene interchange": ("intervene:Interchange", "exchange parts of activations between prompts"),
     "explore": ("report:Explore", "write an interactive page of trained models"),
     "measure": ("measure:Accuracies", "accuracies, phases and curves of trained models"),
-    "measure accuracies": ("measure:Accuracies", "accuracy on every evaluation set, with intervals"),
     "measure phases": ("measure:Phases", "when each skill was learned, spikes, onsets"),
     "measure curves": ("measure:Curves", "every progress measure at every checkpoint"),
     "claims": ("claims:Claims", "test every claim of the paper: value, interval, verdict"),
@@ -37,7 +36,7 @@ COMMANDS = {
     "train": ("train:Train", "train models, one per seed, into a run folder; or go on"),
     "train zoom": ("train:Zoom", "train a part of a run again, with more checkpoints"),
     "sweep": ("sweep:Sweep", "train a grid of settings times seeds, write one table"),
-    "study": ("sweep:Study", "train the networks of a study, or show what came out"),
+    "study": ("study:Study", "train the networks of a study, or show what came out"),
     "runs": ("runs:List", "list, show, verify, import and publish runs; shipped tables"),
     "runs list": ("runs:List", "list the runs in a folder"),
     "runs show": ("runs:Show", "the settings and the last accuracies of a run"),
@@ -45,24 +44,12 @@ COMMANDS = {
     "runs import": ("runs:Import", "convert TransformerLens 2.x state dicts to a run"),
     "runs publish": ("runs:Publish", "publish a run on the Hugging Face Hub"),
     "runs tables": ("runs:Tables", "the tables that come with the package"),
-    "bench": ("bench:Bench", "time the training step, the sampler and the evaluation"),
 }
 GROUPS = {
     "Question a trained network": ("ask", "intervene", "explore"),
     "Measure and judge": ("measure", "claims", "theory", "report"),
     "Train": ("reproduce", "train", "sweep", "study"),
-    "Files and machine": ("runs", "bench"),
-}
-# The names of version 0.2, which still answer, and what they are called now.
-RENAMED = {
-    "eval": "measure accuracies",
-    "phases": "measure phases",
-    "interchange": "intervene interchange",
-    "show": "ask show",
-    "zoom": "train zoom",
-    "results": "runs tables",
-    "import": "runs import",
-    "publish": "runs publish",
+    "Files": ("runs",),
 }
 
 
@@ -135,19 +122,19 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _dispatch(arguments: list[str]) -> int:
-    """Runs a command and returns its exit code."""
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+def _dispatch(words: list[str]) -> int:
+    """Runs the command of a command line and returns its exit code."""
+    if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0
-    if arguments[0] == "--version":
+    if words[0] == "--version":
         print(__version__)
         return 0
-    command, rest = _command(arguments)
-    from assignadd.cli import options
+    command, rest = _command(words)
+    from assignadd.cli import arguments
     from assignadd.cli.screen import Output, Printing, print_output
 
-    args: Any = options.read(command_class(command), rest, command, _actions_text(command))
+    args: Any = arguments.read(command_class(command), rest, command, _actions_text(command))
     if isinstance(args, Printing) and args.json and args.csv:
         raise UsageError("--json and --csv exclude each other")
     output = args.main()
@@ -157,27 +144,23 @@ def _dispatch(arguments: list[str]) -> int:
     return 0
 
 
-def _command(arguments: list[str]) -> tuple[str, list[str]]:
+def _command(words: list[str]) -> tuple[str, list[str]]:
     """The command that the first words name, and the words after it."""
-    name, *rest = arguments
-    if name in RENAMED:
-        print(f"note: `assignadd {name}` is now `assignadd {RENAMED[name]}`", file=sys.stderr)
-        return RENAMED[name], rest
-    if rest and f"{name} {rest[0]}" in COMMANDS:
-        return f"{name} {rest[0]}", rest[1:]
+    name, *rest = words
     if name not in COMMANDS:
         names = [known for known in COMMANDS if " " not in known]
-        meant = did_you_mean(name, [*names, *RENAMED])
+        homes = {action: f"{known} {action}" for known in names for action in actions(known)}
+        meant = f"; did you mean {homes[name]}?" if name in homes else did_you_mean(name, names)
         raise UsageError(f"no command {name!r}{meant or '; one of ' + ', '.join(names)}")
-    if name == "runs" and rest and not rest[0].startswith("-"):  # of the other commands the first word may be a run
-        raise UsageError(
-            f"no action {rest[0]!r} of runs{did_you_mean(rest[0], actions(name)) or _one_of_actions(name)}"
-        )
+    if rest and f"{name} {rest[0]}" in COMMANDS:
+        return f"{name} {rest[0]}", rest[1:]
+    if rest and not rest[0].startswith("-") and actions(name):
+        # Of `runs` the next word is always an action; of other commands it may be a run or a prompt.
+        meant = did_you_mean(rest[0], actions(name))
+        if name == "runs" or (meant and not Path(rest[0]).exists() and not Path("runs", rest[0]).exists()):
+            one_of_them = "; one of " + ", ".join(actions(name))
+            raise UsageError(f"no action {rest[0]!r} of {name}{meant or one_of_them}")
     return name, rest
-
-
-def _one_of_actions(command: str) -> str:
-    return "; one of " + ", ".join(actions(command))
 
 
 def actions(command: str) -> dict[str, str]:

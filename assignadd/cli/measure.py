@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, Parallel
-from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, facts, note
 from assignadd.cli.train import note_not_defined
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars
 
     from assignadd.dynamics.curves import Onset, Spike
-    from assignadd.dynamics.phases import CurveOnset, LateVariable
+    from assignadd.dynamics.phases import LateVariable
     from assignadd.measures.accuracies import Accuracy
     from assignadd.network import Network
     from assignadd.runs.folder import Run
@@ -99,17 +99,10 @@ def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int)
         steps = {f"{name}, step {at:,}": None for name, _, at, _ in models}
         rows = {label: [s[name].accuracy if name in s else None for *_, s in models] for name, label in labels.items()}
         return by_model(f"accuracy: {'; '.join(steps)}", rows, [model[1] for model in models], caption)
-    cells = [
-        (labels[name], a.accuracy, f"{a.interval.low:.4f} to {a.interval.high:.4f}", a.pairs and f"{a.pairs:,} pairs")
-        for name, a in sets.items()
-    ]
-    table_columns = [
-        *columns("set"),
-        Column("accuracy", form=".4f"),
-        *columns("95 % interval"),
-        Column("pairs", "over"),
-    ]
-    return Table(f"{run}, seed {seed}, step {step:,}", table_columns, cells, caption)
+    cells = [(labels[name], a.accuracy, a.interval.low, a.interval.high, a.pairs) for name, a in sets.items()]
+    numbers = [Column("accuracy", form=".4f"), Column("from", form=".4f"), Column("to", form=".4f")]
+    table_columns = [Column("set"), *numbers, Column("over pairs", none="")]
+    return Table(f"{run}, seed {seed}, step {step:,}", table_columns, cells, f"With 95 % intervals; {caption}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +174,7 @@ class Phases(ManyRuns, Parallel, Printing):
                 _check_evaluated(network)
         for run in runs_of(networks):
             measured_table(run, self.cores)
-        shown = [*_of_one(networks[0])] if len(networks) == 1 else [_of_many(networks)]
+        shown = _of_one(networks[0]) if len(networks) == 1 else [_of_many(networks)]
         return Output(shown, {"models": [_record(network) for network in networks]}, _onset_table(networks))
 
 
@@ -229,20 +222,22 @@ def _record(network: Network) -> dict[str, Any]:
     return record | {"late_variable": late and dataclasses.asdict(late), "onsets": onsets}
 
 
-def _of_one(network: Network) -> Iterator[str | Table]:
+def _of_one(network: Network) -> list[Table]:
     """The phases of a network in words, and the onset of every curve."""
     phases = phases_of(network)
-    yield f"{network.name}, seed {network.seed}: {phases.summary}"
-    for name, onset in (("addition", phases.addition), ("binding", phases.binding), ("refinement", phases.refinement)):
-        yield f"  {name}: {_onset(onset)}"
-    yield f"  first spike: {_spike(phases.first_spike)} on sets with variables, none banned"
-    yield f"  second spike: {_spike(phases.second_spike)} on sets with banned slots"
-    yield f"  late variable: {_late(late_variable_of(network))}"
+    words = {
+        "addition": _onset(phases.addition),
+        "binding": _onset(phases.binding),
+        "refinement": _onset(phases.refinement),
+        "first spike": f"{_spike(phases.first_spike)} on sets with variables, none banned",
+        "second spike": f"{_spike(phases.second_spike)} on sets with banned slots",
+        "late variable": _late(late_variable_of(network)),
+    }
     if len(trajectory_of(network)["step"]) < 2:
         note(
             f"{network.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
         )
-    yield _onset_table([network])
+    return [facts(f"{network.name}, seed {network.seed}: {phases.summary}", words), _onset_table([network])]
 
 
 def _of_many(networks: Sequence[Network]) -> Table:
@@ -263,6 +258,7 @@ def _of_many(networks: Sequence[Network]) -> Table:
 
 
 def _onset_table(networks: Sequence[Network]) -> Table:
+    """A row for each curve of each network: when it came to stay at its level."""
     table_columns = [
         Column("run", only="data"),
         Column("seed", only="data"),
@@ -270,25 +266,21 @@ def _onset_table(networks: Sequence[Network]) -> Table:
         Column("label", "curve"),
         Column("threshold", "level", "g"),
         Column("lasting", only="data"),
-        Column("onset", only="data"),
-        Column("onset for people", "onset", only="people"),
+        Column("onset", none="never"),
         *columns("low", "high"),
-        Column("n", only="data"),
-        Column("n for people", "n", only="people"),
+        Column("n", none="all"),
     ]
-    rows = [(network.name, network.seed, *_onset_cells(o)) for network in networks for o in onsets_of(network)]
+    rows = [
+        (network.name, network.seed, o.curve, o.label, o.threshold, o.lasting, o.onset, o.low, o.high, o.n)
+        for network in networks
+        for o in onsets_of(network)
+    ]
     title = f"onset: at its level or above from here on, for {onsets_of(networks[0])[0].lasting:,} steps or to the end"
     caption = (
         "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have "
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."
     )
     return Table(title, table_columns, rows, caption)
-
-
-def _onset_cells(o: CurveOnset) -> tuple[Any, ...]:
-    step = "never" if o.onset is None else f"{o.onset:,}"
-    n = "all" if o.n is None else f"{o.n:,}"
-    return o.curve, o.label, o.threshold, o.lasting, o.onset, step, o.low, o.high, o.n, n
 
 
 def _onset(onset: Onset | None) -> str:

@@ -1,35 +1,21 @@
-"""From a command line to a command: a dataclass whose fields are its arguments and options.
-
-A field `n_seeds` is the option --n-seeds; a `positional()` one is given without its name; `out` is also -o. The text
-below a field is its help. argparse splits the words; every mistake is one line that says what is accepted.
-"""
+"""The options that several commands share, and checks of the values that they take."""
 
 from __future__ import annotations
 
-import argparse
-import ast
-import inspect
 import os
 import re
-import shlex
-import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from itertools import pairwise
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.screen import note
-from assignadd.config import PRESETS, Config, ConfigError, accepted, with_settings
-from assignadd.config.errors import UsageError, did_you_mean, one_of
-from assignadd.config.task import named_operation
+from assignadd.config import PRESETS, Config, ConfigError
+from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
-T = TypeVar("T")
 MOST_MODELS = 4096
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
@@ -113,10 +99,6 @@ class OnDevice(Parallel):
     device: str = "auto"
     """auto, cpu or cuda."""
 
-    @property
-    def resolved_device(self) -> str:
-        return resolve_device(self.device)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring(Parallel):
@@ -124,209 +106,6 @@ class Measuring(Parallel):
 
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A field of a command's dataclass, or a setting such as task.n_vars."""
-
-    name: str
-    kind: Any
-    default: Any
-    positional: bool
-    help: str = ""
-
-    @property
-    def flags(self) -> list[str]:
-        """The flags that set the field; those of a bool set it to true."""
-        named = "--" + self.name.rstrip("_").replace("_", "-")  # `with_`, as `with` is a word of Python
-        return ["-o", named] if self.name == "out" else [named]
-
-    @property
-    def takes_many(self) -> bool:
-        return get_origin(self.kind) is tuple
-
-    @property
-    def required(self) -> bool:
-        return self.default is MISSING
-
-    @property
-    def nargs(self) -> Literal["+", "*", "?"] | None:
-        """How many words argparse gives to it; None for one."""
-        optional = self.positional and not self.required
-        if self.takes_many:
-            return "*" if optional else "+"
-        return "?" if optional else None
-
-    @property
-    def types(self) -> tuple[Any, ...]:
-        """The types that one value may have: (int, NoneType) for `int | None`, the choices of a Literal."""
-        parts = get_args(self.kind) if get_origin(self.kind) in (tuple, UnionType, Union) else (self.kind,)
-        return tuple(t for part in parts if part is not ... for t in (get_args(part) or (part,)))
-
-    @property
-    def metavar(self) -> str:
-        """What stands for the value in a synopsis."""
-        if self.positional:
-            return self.name.upper().removesuffix("S") if self.takes_many else self.name.upper()
-        if get_origin(self.kind) is Literal:
-            return "{" + ",".join(self.types) + "}"
-        return "N" if int in self.types else "X" if float in self.types else self.name.rpartition(".")[2].upper()
-
-    @property
-    def synopsis(self) -> str:
-        """The argument in the line of usage: RUN, [RUN] or RUN...; an option with its value."""
-        if not self.positional:
-            return f"{self.flags[-1]} {self.metavar}"
-        shown = self.metavar + "..." * self.takes_many
-        return shown if self.required else f"[{shown}]"
-
-    def value(self, text: str) -> Any:
-        """The value of the field's type for a word; ranges are checked later."""
-        if NoneType in self.types and text == "None":
-            return None
-        if Path in self.types:
-            return Path(text)
-        if str in self.types or text in self.types:
-            return text
-        number = int if int in self.types else float
-        try:
-            if number in self.types:
-                return number(text)
-        except ValueError:
-            pass
-        section, _, name = self.name.rpartition(".")
-        words = "a whole number" if int in self.types else "a number" if float in self.types else ""
-        raise ConfigError(self.name, text, accepted(section, name) or words or one_of(text, self.types))
-
-
-def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
-    """The arguments of a command's dataclass, those that it shares with others last.
-
-    A field that holds settings stands for all of them.
-    """
-    hints, texts = get_type_hints(kind), _texts(kind) if with_help else {}
-    by_name = {f.name: f for f in fields(kind)}
-    own_first = dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base))
-    for f in [by_name[name] for name in own_first if name in by_name]:
-        hint = hints[f.name]
-        if "typed" in f.metadata:
-            continue
-        if is_dataclass(hint):
-            yield from arguments_of(hint, "" if hint is Config else f"{f.name}.", with_help)  # type: ignore[arg-type]
-        else:
-            default = f.default if f.default_factory is MISSING else f.default_factory()
-            name = section + f.name
-            yield Argument(name, hint, default, "positional" in f.metadata, texts.get(f.name, ""))
-
-
-def _texts(kind: type) -> dict[str, str]:
-    """The text below each field in the source of a dataclass and of its bases."""
-    texts = {}
-    for base in reversed(kind.__mro__[:-1]):
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        body = definition.body  # type: ignore[attr-defined]
-        for node, below in pairwise(body):
-            if (
-                isinstance(node, ast.AnnAssign)
-                and isinstance(below, ast.Expr)
-                and isinstance(below.value, ast.Constant)
-            ):
-                texts[node.target.id] = " ".join(str(below.value.value).split())  # type: ignore[union-attr]
-    return texts
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that raises a UsageError of one line for a mistake."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
-
-
-def parser_of(kind: type, prog: str, more: str = "", with_help: bool = False) -> argparse.ArgumentParser:
-    """The parser of a command; `more` is printed below its options."""
-    known = list(arguments_of(kind, with_help=with_help))
-    words = [a.synopsis for a in known if a.positional]
-    required = [a.synopsis for a in known if a.required and not a.positional]
-    usage = " ".join(["assignadd", prog, *words, *required, "[OPTIONS]"])
-    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
-    parser = _Parser(
-        usage=usage,
-        description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in paragraphs),
-        epilog=more,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    sections: dict[str, Any] = {}
-    for argument in known:
-        section = argument.name.rpartition(".")[0]
-        if section and section not in sections:
-            sections[section] = parser.add_argument_group(f"settings of {section}")
-        _add(sections.get(section, parser), argument)
-    return parser
-
-
-def _add(group: Any, argument: Argument) -> None:
-    unset = argument.default in (MISSING, None, (), "") or argument.kind is bool
-    shown = "" if unset else f" (default: {argument.default})"
-    text = (argument.help + shown).replace("%", "%%")
-    if argument.positional:
-        group.add_argument(argument.name, metavar=argument.metavar, nargs=argument.nargs, help=text)
-    elif argument.kind is bool:
-        *section, last = argument.flags[0].removeprefix("--").split(".")
-        negated = "--" + ".".join([*section, f"no-{last}"])
-        for flag, value in ((argument.flags[0], True), (negated, False)):
-            shown_help = text if value != argument.default else argparse.SUPPRESS
-            group.add_argument(flag, dest=argument.name, action="store_const", const=value, help=shown_help)
-    else:
-        named = {"dest": argument.name, "required": argument.required}
-        group.add_argument(*argument.flags, metavar=argument.metavar, nargs=argument.nargs, help=text, **named)
-
-
-def read(kind: type[T], arguments: Sequence[str], prog: str, more: str = "") -> T:
-    """An instance of a command's dataclass from its arguments; `--help` prints the options and exits."""
-    with_help = not {"-h", "--help"}.isdisjoint(arguments)
-    parser = parser_of(kind, prog, more, with_help)
-    # An option may be written with underscores, as the field is: --n_seeds.
-    words = [re.sub("^--[^=]*", lambda name: name[0].replace("_", "-"), word) for word in arguments]
-    parsed, unknown = parser.parse_known_intermixed_args(words)
-    known = {argument.name: argument for argument in arguments_of(kind)}
-    for word in unknown:
-        if word.startswith("-"):
-            raise UsageError(_unknown_option(word.partition("=")[0], list(known.values()), prog))
-        raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
-    values = {name: _value(known[name], words) for name, words in vars(parsed).items()}
-    settings = {name: values.pop(name) for name in list(values) if "." in name}
-    for f in fields(kind):  # type: ignore[arg-type]
-        if "typed" in f.metadata:
-            values[f.name] = shlex.join(["assignadd", *prog.split(), *arguments])
-        elif f.name in ("settings", "task"):
-            base = base_config(values.get("preset", "paper"), values.get("config"))
-            if not named_operation(settings.get("task.operation", "add")):
-                from assignadd.runs.config_json import with_operation
-
-                settings = with_operation(settings)
-            config = with_settings(base, settings)
-            values[f.name] = config if f.name == "settings" else config.task
-    return kind(**values)
-
-
-def _value(argument: Argument, words: Any) -> Any:
-    if isinstance(words, list):
-        return tuple(argument.value(word) for word in words)
-    return words if isinstance(words, bool) else argument.value(words)
-
-
-def _unknown_option(name: str, known: Sequence[Argument], prog: str) -> str:
-    for argument in known:
-        if argument.positional and name in argument.flags:
-            word = argument.metavar
-            return f"unknown option {name}; {word} is given without it: assignadd {prog} ... {word}"
-    flags = [flag for argument in known if not argument.positional for flag in argument.flags]
-    settings = [flag for flag in flags if flag.rpartition(".")[2] == name.lstrip("-")]  # --optim.steps for --steps
-    meant = f"; did you mean {settings[0]}?" if settings else did_you_mean(name, flags)
-    return f"unknown option {name}{meant or f'; `assignadd {prog} --help` lists the options'}"
 
 
 def base_config(preset: str, file: Path | None = None) -> Config:

@@ -96,14 +96,13 @@ class Reproduce(OnDevice, Measuring):
     """paper, authors, tiny or smoke."""
     out: Path = Path("reproduction")
     """Where index.html and the figures go."""
-    runs: Path = Path("runs")
-    """Where the run folders are."""
     wanted: int = 2
     """Further seeds are trained until this many have learned binding, six at the most."""
 
     def main(self) -> None:
         config = options.base_config(self.preset)
-        device, threads = self.resolved_device, self.cores
+        device = options.resolve_device(self.device)
+        threads = self.cores
         options.check_count("n", self.n)
         options.within("wanted", self.wanted, 1, MOST_SEEDS)
         from assignadd.dynamics.trajectory import accuracy_curves
@@ -116,7 +115,7 @@ class Reproduce(OnDevice, Measuring):
         trained, learned = [], 0
         for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
             seeds = list(range(first, first + SEEDS_PER_ROUND))
-            folder = default_folder(config, [Member(seed) for seed in seeds], self.runs)
+            folder = default_folder(config, [Member(seed) for seed in seeds])
             train_on_screen(config, seeds, folder, device, threads)
             trained.append(open_run(folder))
             measured_table(trained[-1], threads)
@@ -148,45 +147,31 @@ class Explore(Parallel):
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
     where the task is the same."""
-    serve: bool = False
-    """Serve the page on this machine until stopped; without runs, the one that is in the folder, if there is one."""
-    port: int = 8000
-    """For --serve; 0 takes any that is free."""
 
     def main(self) -> None:
         options.within("checkpoints", self.checkpoints, 2, 100_000)
-        options.within("port", self.port, 0, 65535)
-        if self.runs or not (self.serve and (self.out / "index.html").exists()):
-            _export(self)
-        if self.serve:
-            from assignadd.page.serve import serve
+        from assignadd.page.export import Settings, export
+        from assignadd.runs.folder import Run, shipped
+        from assignadd.training.trainer import prepare
 
-            serve(self.out, self.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
+        runs = [options.run_or_newest(name) for name in self.runs or (None,)]
+        if not self.runs and runs[0].path == shipped(options.SHIPPED):
+            runs.append(Run.open(shipped(options.TRAJECTORY)))
+        for run in runs:
+            prepare("cpu", self.cores, run.config)
+            at, stack, _ = run.at()
+            for why in run.unsound(at, stack).values():
+                note(f"{why}; it is left out")
+        settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
+        with console.status("reading") as status:
 
+            def listener(what: str, done: int, total: int) -> None:
+                status.update(f"{what} ({done} of {total})" if total > 1 else what)
 
-def _export(args: Explore) -> None:
-    from assignadd.page.export import Settings, export
-    from assignadd.runs.folder import Run, shipped
-    from assignadd.training.trainer import prepare
-
-    runs = [options.run_or_newest(name) for name in args.runs or (None,)]
-    if not args.runs and runs[0].path == shipped(options.SHIPPED):
-        runs.append(Run.open(shipped(options.TRAJECTORY)))
-    for run in runs:
-        prepare("cpu", args.cores, run.config)
-        at, stack, _ = run.at()
-        for why in run.unsound(at, stack).values():
-            note(f"{why}; it is left out")
-    settings = Settings(checkpoints=args.checkpoints, ledger=args.ledger, census=args.census)
-    with console.status("reading") as status:
-
-        def listener(what: str, done: int, total: int) -> None:
-            status.update(f"{what} ({done} of {total})" if total > 1 else what)
-
-        command = " ".join(["assignadd claims", *(args.runs or [runs[0].name])])
-        page = export(runs, args.out, settings, command, listener)
-    if len({run.config.task for run in runs}) > 1:
-        names = " and ".join(run.name for run in runs)
-        say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
-    size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
-    say(f"{page}: {size / 1e6:.1f} MB in all")
+            command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
+            page = export(runs, self.out, settings, command, listener)
+        if len({run.config.task for run in runs}) > 1:
+            names = " and ".join(run.name for run in runs)
+            say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
+        size = sum(file.stat().st_size for file in self.out.rglob("*") if file.is_file())
+        say(f"{page}: {size / 1e6:.1f} MB in all")

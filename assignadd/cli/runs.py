@@ -12,7 +12,7 @@ from assignadd.cli import options
 from assignadd.cli.options import Measuring, OneRun, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
 from assignadd.config import ConfigError
-from assignadd.config.errors import RunError, UsageError
+from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
@@ -22,18 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class List(Printing):
-    """List the runs in a folder; `runs` alone does the same.
+    """List the runs in runs/; `runs` alone does the same.
 
     --json prints {"runs": [{"run", "models", "step", ...}], "problems"}.
     """
 
-    root: str = "runs"
-    """Where to look."""
-
     def main(self) -> Output:
         from assignadd.runs.folder import find_runs
 
-        runs, problems = find_runs(self.root)
+        runs, problems = find_runs("runs")
         summaries = []
         for run in runs:
             try:
@@ -42,15 +39,13 @@ class List(Printing):
                 problems.append(str(error))
         table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
-            Column("checkpoints", "saved"), Column("diverged"), Column("wall_seconds", only="data"),
-            Column("minutes", "wall time, min", ".1f", only="people"),
+            Column("checkpoints"), Column("diverged"), Column("wall_seconds", "wall time, s", ",.0f"),
         ]  # fmt: skip
-        table = Table(
-            self.root, table_columns, [(*summary.values(), summary["wall_seconds"] / 60) for summary in summaries]
-        )
+        rows = [tuple(summary.values()) for summary in summaries]
+        table = Table("runs", table_columns, rows)
         lines = [f"bad: {problem}" for problem in problems]
         if not summaries and not problems:
-            lines = [f"no runs under {self.root}/; `assignadd train` makes one"]
+            lines = ["no runs under runs/; `assignadd train` makes one"]
         document = {"runs": summaries, "problems": problems}
         return Output([*([table] if summaries else []), *lines], document, table)
 
@@ -216,28 +211,22 @@ def _records(args: Publish, step: int) -> list[Record]:
 class Tables(Printing):
     """The tables that come with the package: all of them, the columns of one explained, or one as CSV.
 
-    --csv prints the table itself, or with -o FILE writes it there. --json prints {"tables": [...]}, or
+    --csv prints the table itself, --json {"tables": [...]} or
     {"name", "row", "about", "columns": [{"name", "meaning", "sample"}], ...}.
     """
 
     name: str | None = positional(None)
     """A table, such as census; without one, all tables are listed."""
-    out: Path | None = None
-    """Write the table to this file, as CSV."""
 
     def main(self) -> Output:
         from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:
-            if self.out is not None:
-                raise UsageError(f"-o needs the name of a table: {', '.join(TABLES)}")
             rows = [(table.name, table.frame().height, table.about) for table in TABLES.values()]
             caption = "`assignadd runs tables NAME` explains the columns; with --csv it prints the table"
             listed = Table("tables that come with the package", columns("table", "rows", "about"), rows, caption)
             return Output([listed], {"tables": [_about(table) for table in TABLES.values()]})
         table = shipped_table(self.name)
-        if self.out is not None:
-            return Output([_write(table, self.out)])
         explained = columns_of(table)
         command, commit = table.made_by
         caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
@@ -246,18 +235,6 @@ class Tables(Printing):
         document = _about(table) | {"columns": [asdict(column) for column in explained]}
         text = table.frame().write_csv() if self.csv else None
         return Output([Table(f"{table.name}: {table.about}", table_columns, rows, caption)], document, text)
-
-
-def _write(table: ShippedTable, path: Path) -> str:
-    """Writes the table as CSV, and returns the line that says so."""
-    from assignadd.runs import atomic
-    from assignadd.runs.files import claim_file
-
-    text = table.frame().write_csv()
-    heading = text.partition("\n")[0].encode()
-    claim_file(path, lambda data: data.startswith(heading))
-    atomic.write(path, text.encode())
-    return f"{path}: {table.frame().height:,} rows; `assignadd runs tables {table.name}` explains the columns"
 
 
 def _about(table: ShippedTable) -> dict[str, object]:

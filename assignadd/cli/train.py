@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OneRun
-from assignadd.cli.screen import TrainingScreen, note, say
+from assignadd.cli.progress import showing_training
+from assignadd.cli.screen import note, say
 from assignadd.config import Config, Member
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class Train(FromPreset, OnDevice):
 
     def main(self) -> None:
         seeds = options.parse_seeds(self.seeds)
-        device, threads = self.resolved_device, self.cores
+        device = options.resolve_device(self.device)
+        threads = self.cores
         from assignadd.runs.folder import default_folder
 
         out = self.out or default_folder(self.settings, [Member(seed) for seed in seeds])
@@ -48,8 +50,8 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
     seen = splits_of([member.config(config) for member in members])
     if config.record.measure_every:
         note_not_defined(config)
-    with TrainingScreen(out.name, config.optim.steps, config.task) as screen:
-        run = train_run(out, config, members, seen, device, threads, screen, observe=ProgressObserver)
+    with showing_training(out.name, config.optim.steps, config.task) as listener:
+        run = train_run(out, config, members, seen, device, threads, listener, observe=ProgressObserver)
     _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
 
@@ -90,8 +92,8 @@ class Zoom(OneRun):
 
         run = open_run(self.run)
         out = self.out or run.path.with_name(f"{run.name}-zoom-{self.around}")
-        with TrainingScreen(out.name, min(run.step, self.around + self.within), run.config.task) as screen:
-            zoomed, differing = zoom(run, out, self.around, self.every, self.within, screen)
+        with showing_training(out.name, min(run.step, self.around + self.within), run.config.task) as listener:
+            zoomed, differing = zoom(run, out, self.around, self.every, self.within, listener)
         if differing:
             note(f"the weights differ from those of {run.name} from step {differing[0]} on: other rounding here")
         _say_diverged(zoomed)

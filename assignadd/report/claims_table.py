@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from assignadd.config import PRESETS, Config
-from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, SeedResult, find, verdict_over
-from assignadd.network import Network
 from assignadd.paper.ledger import paper_network
 from assignadd.report.page import Card, Page, marked, number, tag
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
@@ -142,17 +139,11 @@ def _mark(seed: SeedResult) -> str:
     return "" if seed.verdict == HOLDS else f" ({seed.verdict})"
 
 
+# Claims about all initialisations, by the share of seeds in which they hold.
 GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
 
 
-def across_seeds(page: Page, records: Sequence[Record], networks: Sequence[Network]) -> None:
-    _census(page, records)
-    # Networks that were trained here, on the paper's task and model, and bind as the paper's network does.
-    ours = [n for n in networks if is_the_papers(n.config) and not n.imported and binds(n)]
-    _papers_own(page, records, ours)
-
-
-def _census(page: Page, records: Sequence[Record]) -> None:
+def across_seeds(page: Page, records: Sequence[Record]) -> None:
     """Adds the claims about all initialisations, by the share of seeds in which they hold."""
     asked = [r for r in records if r.unit == "seeds" and r.by_seed and r.value is not None]
     if not asked:
@@ -162,44 +153,10 @@ def _census(page: Page, records: Sequence[Record]) -> None:
         "those that bind, where the claim says so). A seed is undecided if its interval reaches to both sides of the "
         "threshold."
     )
-    grouped = [(name, r) for name, low, high in GROUPS for r in asked if low <= (r.value or 0.0) < high]
-    page.table(("what holds", "seeds"), [(f"{name}: {r.claim}", _count(r.by_seed)) for name, r in grouped])
-
-
-def is_the_papers(config: Config) -> bool:
-    """Whether these are the paper's task, in either reading of its banned slots, and its network."""
-    return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
-
-
-def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) -> None:
-    """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
-    names = {(network.name, network.seed) for network in ours}
-    stored = {r.id: r for r in paper_network().records if r.value is not None}
-    held: list[tuple[Record, list[SeedResult]]] = []  # claims that hold in the paper's network, and ours in each
-    for record in records:
-        asked = [seed for seed in record.by_seed if (seed.run, seed.seed) in names]
-        if asked and record.id in stored and stored[record.id].verdict == HOLDS:
-            held.append((record, asked))
-    if not held:
-        return
-
-    def n_holding(asked: Sequence[SeedResult]) -> int:
-        return sum(seed.verdict == HOLDS for seed in asked)
-
-    in_none = [(record, asked) for record, asked in held if n_holding(asked) == 0]
-    in_some = [(record, asked) for record, asked in held if 0 < n_holding(asked) < len(asked)]
-    page.text(
-        f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
-        f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "
-        f"of ours that could be asked, {len(in_some)} in some, and {len(in_none)} in none, so far only for the "
-        "paper's run. Rules and intervals are in the table of claims."
-    )
-    rows = [
-        (f"{where}: {r.claim}", f"{stored[r.id].value:.4g}", ", ".join(f"{s.value:.4g}" for s in asked), _count(asked))
-        for where, claims in (("only for the paper's run", in_none), ("for some", in_some))
-        for r, asked in claims
-    ]
-    page.table(("what holds in the paper's network", "its value", "ours", "seeds"), rows)
+    rows = []
+    for name, low, high in GROUPS:
+        rows += [(f"{name}: {r.claim}", _count(r.by_seed)) for r in asked if low <= (r.value or 0.0) < high]
+    page.table(("what holds", "seeds"), rows)
 
 
 def _count(asked: Sequence[SeedResult]) -> str:

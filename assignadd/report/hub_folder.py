@@ -155,16 +155,8 @@ def _claims(records: Sequence[Record]) -> str:
         return "None were measured for this card; `assignadd claims RUN` measures them."
     counts = Counter(group(record.verdict) for record in records)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-    rows = [[f"`{r.id}`", r.claim, _measured(r), r.verdict] for r in records if r.value is not None]
-    table = _table(["id", "claim", "measured (95 % interval)", "verdict"], rows)
     intro = "What the paper says of its network, and further readings, tested on these networks by `assignadd claims`"
-    every_one = f"<details><summary>Every one</summary>\n\n{table}\n\n</details>"
-    return f"{intro}: {counted}. All of them are in `claims.json`.\n\n{every_one}"
-
-
-def _measured(record: Record) -> str:
-    sampled = record.low is not None and record.low != record.high
-    return f"{record.value:.4g}" + (f" ({record.low:.4g} to {record.high:.4g})" if sampled else "")
+    return f"{intro}: {counted}. All of them are in `claims.json`."
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

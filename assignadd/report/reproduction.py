@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assignadd.config import Task
+from assignadd.config import PRESETS, Config, Task
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import Absent, FigureRecord, Sources
@@ -40,7 +40,7 @@ from assignadd.paper.theory.figures import (
     THEORY_BETA_FIGURE,
     THEORY_REAL_GRADIENT_FIGURE,
 )
-from assignadd.report.claims_table import across_seeds, claims_table, findings, is_the_papers, verdicts_in_words
+from assignadd.report.claims_table import across_seeds, claims_table, findings, verdicts_in_words
 from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Cell, Page
 from assignadd.runs import atomic
@@ -143,7 +143,7 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
         if section.of_one_model:
             _which(page, shown[0])
         elif section.figures == POPULATIONS:
-            across_seeds(page, records, networks)
+            across_seeds(page, records)
         for record in section.figures:
             _add_picture(page, record, folder, command)
     page.heading("Provenance and commands")
@@ -315,6 +315,11 @@ def first_screen(
     if cards := findings(records, picture):
         page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
         page.cards(cards)
+
+
+def is_the_papers(config: Config) -> bool:
+    """Whether these are the paper's task, in either reading of its banned slots, and its network."""
+    return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
 
 
 def _verb(task: Task) -> str:

@@ -107,15 +107,6 @@ class StudyTable:
         values = self.values(cell, column)
         return median_interval(values.tolist()) if len(values) else None
 
-    def summary(self) -> list[dict[str, Any]]:
-        """A row per cell: models, diverged models, shares of the outcomes and medians of the numbers with intervals."""
-        rows = []
-        for label, frame in self.cells.items():
-            row: dict[str, Any] = {CELL: label, "models": frame.height, "diverged": int(frame["diverged"].sum())}
-            row |= {name: self.share(label, name) for name in self.study.outcomes}
-            rows.append(row | {name: self.median(label, name) for name in self.study.numbers})
-        return rows
-
 
 TOO_FEW = "Too few networks have this number."
 

@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "study": ("study", "{f}/few.py", "--n-seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
     "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps=all",
                 "--out", "{f}/hub"),
-    "results": ("runs", "tables", "paper-network", "-o", "{f}/table.csv"),
     "claims": ("claims", "{f}/given", "--only", "probes", "--n", "40", "--threads", "1", "-o", "{f}/ledger.json"),
     "report": ("report", "{f}/given", "-o", "{f}/report", "--n", "64", "--threads", "1"),
 }  # fmt: skip
@@ -183,7 +182,7 @@ def diverged(rng: random.Random, folder: Path) -> None:
 
 FULL = {
     "train": 60, "measure": 40, "import": 40, "explore": 30, "sweep": 20, "sweep-ray": 10, "study": 20, "publish": 20,
-    "results": 20, "report": 20, "claims": 20,
+    "report": 20, "claims": 20,
 }  # fmt: skip
 # Also in `make test`: quick, and without polars, whose threads a fork does not survive if its parent has used it.
 QUICK = ("import",)

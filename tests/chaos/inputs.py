@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import http.client
 import io
 import json
 import os
 import random
-import socket
 import string
-import threading
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from assignadd.cli import main, options
+from assignadd.cli import arguments, main
 from assignadd.cli.train import Train
 from assignadd.config import PRESETS, Config, validate
 from assignadd.config.errors import UserError
 from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
-from assignadd.page.serve import HOST, Server
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.sweeps.settings import sweep_from_file
@@ -92,7 +88,7 @@ def setting(rng: random.Random, folder: Path) -> None:
         value,
     )
     words = [f"--{section}.{field.replace('_', '-')}", str(value)]
-    refuses_in_a_line(options.read, Train, ["--preset", "smoke", *words], "train")
+    refuses_in_a_line(arguments.read, Train, ["--preset", "smoke", *words], "train")
 
 
 def hostile_file(rng: random.Random, folder: Path) -> None:
@@ -137,47 +133,10 @@ def hostile_name(rng: random.Random, folder: Path) -> None:
     assert everything(folder) == before
 
 
-def request(rng: random.Random, folder: Path) -> None:
-    (folder / "page").mkdir()
-    (folder / "page" / "index.html").write_text("hello")
-    (folder / "secret").write_text("outside")
-    (folder / "page" / "link").symlink_to(folder / "secret")
-    with Server(folder / "page") as made:
-        port = made.server_address[1]
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
-        try:
-            slow = [socket.create_connection((HOST, port)) for _ in range(rng.choice((0, 5, 200)))]
-            for _ in range(10):
-                path = "/" + "".join(
-                    rng.choice(("..", "%2e%2e", "/", "link", "secret", "%00", "a", "\\")) for _ in range(5)
-                )
-                method, host = (
-                    rng.choice(("GET", "HEAD", "POST", "PUT")),
-                    rng.choice((f"{HOST}:{port}", "evil", "", "a:1")),
-                )
-                connection = http.client.HTTPConnection(HOST, port, timeout=20)
-                connection.request(method, path, headers={"Host": host})
-                reply = connection.getresponse()
-                text = reply.read()
-                connection.close()
-                assert reply.status in (301, 403, 404, 501) and b"outside" not in text, (method, path, host)
-            connection = http.client.HTTPConnection(HOST, port, timeout=20)
-            connection.request("GET", "/")
-            assert connection.getresponse().read() == b"hello"
-            connection.close()
-            for one in slow:
-                one.close()
-        finally:
-            made.shutdown()
-            thread.join()
-
-
 PROMISES = (
     Promise("prompts", "20 fuzzed prompts are read as a sum, or refused in a line", prompt, 1000, 3),
     Promise("specifications", "10 fuzzed interventions are read as written, or refused", specification, 500, 3),
     Promise("settings", "a wrong setting is refused in a line, from the shell, JSON and Python", setting, 400, 5),
     Promise("hostile-files", "a hostile file for import or a sweep is refused, or read", hostile_file, 200, 5),
     Promise("hostile-names", "a run of any name is listed and verified, and nothing is changed", hostile_name, 50, 2),
-    Promise("server", "10 hostile requests beside 0 to 200 idle clients: nothing outside is served", request, 50, 2),
 )  # fmt: skip

@@ -43,9 +43,10 @@ def test_eval_of_one_seed_and_step_is_a_part_of_the_whole(here, capsys):
 
 def test_eval_table(here, capsys):
     out = said(capsys, "measure", "smoke-seeds-0-1", "--n", "60", "--seeds", "0")
-    assert "two variables, one in a banned" in out and "95 % interval" in out
+    assert "two variables, one in a banned" in out and "95 % intervals" in out
     classes = [" ".join(line.split()) for line in out.splitlines() if "held-out doubles" in line]
-    assert len(classes) == 3 and all(line.endswith("pairs") for line in classes)  # of a class, the pairs are the sample
+    assert len(classes) == 3 and "over pairs" in out  # of a class, the pairs are the sample
+    assert all(line.split()[-1].isdecimal() for line in classes)
     both = said(capsys, "measure", "runs/smoke-seeds-0-1", "smoke-seeds-0-1", "--n", "60", "--csv").splitlines()
     assert both[0].startswith("run,seed,step,set,label,accuracy,low,high,n,pairs") and len(both) % 4 == 1
     assert "seed 1" in said(capsys, "measure", "smoke-seeds-0-1", "--n", "60")
@@ -85,16 +86,6 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
     victim.write_bytes(victim.read_bytes()[:-1])
     assert main(["runs", "verify", str(tmp_path / "r")]) == 1
     assert "00000020.safetensors" in capsys.readouterr().out.replace("\n", "")
-
-
-@pytest.mark.slow
-def test_bench(capsys):
-    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--json"))
-    for times in result["threads"].values():
-        assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
-        assert times["step_over_floor"] > 0
-    assert set(result["stacks"]) == {"1", "2", "8"}
-    assert result["machine"] and result["backend"] == "numba"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +194,7 @@ def test_an_output_for_people_is_one_screen():
     long = Table("long", columns("name", "value"), [(f"row {i}", i) for i in range(90)], "of the long table")
     short = Table("short", columns("word"), [("brief",)])
     output = ["first", long, short, "last"]
-    shown = ["".join(segment.text for segment in line).strip() for line in screen_lines(output, everything=False)]
+    shown = [line.plain.strip() for line in screen_lines(output, everything=False)]
     assert len(shown) <= MOST_LINES and shown[0] == "first" and shown[-1] == "last"
     assert {"row 0       0", "of the long table", "brief"} <= set(shown)
     assert sum(line.startswith("row ") for line in shown) > 15

@@ -2,13 +2,13 @@
 
 import pytest
 
-from assignadd.cli import COMMANDS, RENAMED, command_class, main, options
+from assignadd.cli import COMMANDS, arguments, command_class, main, options
 from assignadd.config import PRESETS, Config, ConfigError
 from tests.cli.asking import complaint
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("words", "name"),
     [
         ([], "paper"),
         (["--preset", "tiny"], "tiny"),
@@ -16,8 +16,8 @@ from tests.cli.asking import complaint
         (["--preset", "tiny", "--seeds", "3", "--preset", "smoke"], "smoke"),
     ],
 )
-def test_the_preset_that_flags_start_from(arguments, name):
-    assert options.read(command_class("train"), arguments, "train").settings == PRESETS[name]
+def test_the_preset_that_flags_start_from(words, name):
+    assert arguments.read(command_class("train"), words, "train").settings == PRESETS[name]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_bad_seeds_are_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("words", "line"),
     [
         ("ask", "the following arguments are required: PROMPT; usage: assignadd ask PROMPT [RUN] [OPTIONS]"),
         ("runs import", "the following arguments are required: FILE; usage: assignadd runs import FILE... [OPTIONS]"),
@@ -57,7 +57,10 @@ def test_bad_seeds_are_refused(text):
         ("ask show --set 2-var_train", "set = '2-var_train': expected one of"),
         ("runs tables sensus", "table = 'sensus': expected one of"),
         ("runs shw", "no action 'shw' of runs; did you mean show?"),
-        ("bench --seconds x", "seconds = 'x': expected a number"),
+        ("theory --alpha x", "alpha = 'x': expected a number"),
+        ("phases r", "no command 'phases'; did you mean measure phases?"),
+        ("measure phase r", "no action 'phase' of measure; did you mean phases?"),
+        ("sweep fractoin", "no sweep and no file 'fractoin'; did you mean fraction?"),
         ("intervene interchange r --pairs a", "pairs = 'a': expected a whole number"),
         ("train --model.d-mlp None x", "model.d_mlp = 'x': expected a whole number"),
         ("train --model.d-mlp None 8 9", "model.d_mlp = (None, 8, 9): expected a tuple with one width or None"),
@@ -69,9 +72,9 @@ def test_bad_seeds_are_refused(text):
         ("trian", "no command 'trian'; did you mean train?"),
     ],
 )
-def test_a_command_line_that_is_not_accepted_is_one_line(arguments, line, capsys, tmp_path, monkeypatch):
+def test_a_command_line_that_is_not_accepted_is_one_line(words, line, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert complaint(capsys, *arguments.split(), code=1 if "no run" in line else 2).startswith(f"assignadd: {line}")
+    assert complaint(capsys, *words.split(), code=1 if "no run" in line else 2).startswith(f"assignadd: {line}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -82,7 +85,7 @@ def test_help_lists_every_option_with_what_it_means(command, capsys):
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"usage: assignadd {command}") and max(map(len, printed.splitlines())) <= 80
-    for argument in options.arguments_of(command_class(command), with_help=True):
+    for argument in arguments.arguments_of(command_class(command), with_help=True):
         assert argument.help, argument.name
         last = argument.flags[-1].removeprefix("--").rpartition(".")[2]  # of a bool that is on, --no-LAST is listed
         assert (argument.metavar if argument.positional else last) in printed, argument.name
@@ -92,16 +95,7 @@ def test_settings_take_every_kind_of_value():
     words = (
         "--model.d-mlp None 8 --model.biases --model.no-direct-path --task.n_vars=3 --seed.init None --optim.lr 1e-2"
     )
-    settings = options.read(command_class("train"), ["--preset", "smoke", *words.split()], "train").settings
+    settings = arguments.read(command_class("train"), ["--preset", "smoke", *words.split()], "train").settings
     assert settings.model.d_mlp == (None, 8) and settings.model.biases and not settings.model.direct_path
     assert (settings.task.n_vars, settings.seed.init, settings.optim.lr) == (3, None, 0.01)
     assert isinstance(settings, Config) and settings.task.modulus == PRESETS["smoke"].task.modulus
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_old_names_answer_with_the_new_one(old, new, capsys):
-    with pytest.raises(SystemExit):
-        main([old, "--help"])
-    captured = capsys.readouterr()
-    assert captured.err == f"note: `assignadd {old}` is now `assignadd {new}`\n"
-    assert captured.out.startswith(f"usage: assignadd {new}")

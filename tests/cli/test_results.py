@@ -21,7 +21,7 @@ def test_every_file_is_a_table_or_belongs_to_one(capsys):
     listed = json.loads(said(capsys, "runs", "tables", "--json"))["tables"]
     assert [table["name"] for table in listed] == list(TABLES)
     shown = said(capsys, "runs", "tables")
-    assert all(f"\n {table['name']} " in shown and f"{table['rows']:,}" in shown for table in listed)
+    assert all(f"\n{table['name']} " in shown and f"{table['rows']:,}" in shown for table in listed)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -72,12 +72,9 @@ def test_sample_sizes_are_those_of_the_tests():
             sweep_column(unknown, 512, 20_000)
 
 
-def test_csv(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_csv(capsys):
     rows = polars.read_parquet(RESULTS / "tf32.parquet")
-    assert f"tf32.csv: {rows.height:,} rows" in said(capsys, "runs", "tables", "tf32", "-o", "tf32.csv")
     text = said(capsys, "runs", "tables", "tf32", "--csv")
-    assert text == (tmp_path / "tf32.csv").read_text()
     written = polars.read_csv(io.StringIO(text), infer_schema_length=None)
     assert written.columns == rows.columns and written["step"].to_list() == rows["step"].to_list()
 
@@ -99,7 +96,5 @@ def test_the_papers_network_has_a_row_per_claim_and_reading():
 def test_complaints(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert "table = 'sensus': expected one of census, authors" in complaint(capsys, "runs", "tables", "sensus")
-    assert "-o needs the name of a table" in complaint(capsys, "runs", "tables", "-o", "x.csv")
     assert "exclude each other" in complaint(capsys, "runs", "tables", "census", "--csv", "--json")
-    assert "could not be written" in complaint(capsys, "runs", "tables", "tf32", "-o", "no/such.csv", code=1)
     assert list(tmp_path.iterdir()) == []

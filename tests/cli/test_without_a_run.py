@@ -48,24 +48,14 @@ def test_a_claim_about_populations_needs_no_network(capsys):
     assert record["n"] == 160
 
 
-@pytest.mark.parametrize("serve", [[], ["--serve"]])
-def test_explore(capsys, monkeypatch, serve):
+def test_explore(capsys, monkeypatch):
     made = []
     monkeypatch.setattr("assignadd.page.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out)
-    monkeypatch.setattr("assignadd.page.serve.serve", lambda out, *rest: made.append(out))
-    assert main(["explore", *serve]) == 0
-    ((run, trajectory), command), *served = made
+    assert main(["explore"]) == 0
+    (((run, trajectory), command),) = made
     assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
-    assert command == "assignadd claims census-six" and len(served) == len(serve)
+    assert command == "assignadd claims census-six"
     assert capsys.readouterr().err == NOTE
-
-
-def test_a_page_that_is_there_is_served_as_it_is(monkeypatch, empty):
-    (empty / "explorer").mkdir()
-    (empty / "explorer" / "index.html").write_text("made before")
-    monkeypatch.setattr("assignadd.page.export.export", lambda *_: pytest.fail("written again"))
-    monkeypatch.setattr("assignadd.page.serve.serve", lambda *_: None)
-    assert main(["explore", "--serve"]) == 0
 
 
 def test_the_newest_run_comes_first(capsys, empty):

@@ -3,7 +3,6 @@
 import json
 import runpy
 import shutil
-import threading
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +12,6 @@ from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
 from assignadd.page import data
-from assignadd.page.serve import Server
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
@@ -379,23 +377,31 @@ def test_a_narrow_screen_shows_the_answer_and_does_not_scroll_sideways(tab):
     assert answer_of(page)["prediction"] == 9
 
 
-def test_the_page_works_when_it_is_served(browser, page_folder):
-    """Under the server's own policy, which is stricter than a disk's."""
-    with Server(page_folder) as made:
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
-        page = browser.new_page()
-        troubles: list[str] = []
-        page.on(
-            "console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None
-        )
-        page.goto(f"http://127.0.0.1:{made.server_address[1]}/#{address(p=SUM, c='m1@3000')}")
-        page.wait_for_selector("#says[data-ready=yes]")
-        page.wait_for_selector("#compare[data-ready=yes]")
-        assert answer_of(page)["prediction"] == 9 and troubles == []
-        page.close()
-        made.shutdown()
-        thread.join()
+def test_the_policy_of_the_page_allows_what_it_ships_and_nothing_else(browser, page_folder):
+    """Also from disk and on any host, as it is in the page itself."""
+    assert "default-src 'none'; script-src 'self'" in (page_folder / "index.html").read_text()
+    page, refused = browser.new_page(), []
+    page.on("console", lambda m: refused.append(m.text) if "Content Security Policy" in m.text else None)
+    page.goto(f"{page_folder.as_uri()}/index.html")
+    page.wait_for_selector("#says[data-stale=false]")
+    assert refused == []
+    page.evaluate(
+        """async () => {
+            const script = text => {
+                const s = document.createElement("script");
+                Object.assign(s, text);
+                document.head.append(s);
+            };
+            script({textContent: "window.owned = 1"});
+            script({src: "data:text/javascript,window.owned=1"});
+            await fetch("data/index.js").catch(() => {});
+            const frame = document.createElement("iframe");
+            frame.src = "data:text/html,hello";
+            document.body.append(frame);
+        }"""
+    )
+    assert page.evaluate("window.owned") is None and len(refused) >= 4
+    page.close()
 
 
 def test_a_page_whose_files_are_missing_says_so(browser, page_folder, tmp_path):

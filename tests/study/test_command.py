@@ -51,7 +51,7 @@ def test_the_command_lists_plans_trains_continues_and_shows(folder, tmp_path, ca
     assert main(["study", str(folder), *flags, "--json"]) == 0  # in two processes, which load the file themselves
     (first,) = json.loads(capsys.readouterr().out)
     assert [c["cell"] for c in first["cells"]] == ["0.001", "0.002"]
-    assert first["cells"][0]["one (final)"]["median"] == 1
+    assert first["cells"][0]["one (final)"] == 1
     assert {"figure.svg", "small.json", "small.parquet"} <= {p.name for p in (tmp_path / "here").iterdir()}
     assert main(["study", str(folder), *flags, "--json"]) == 0  # nothing is left to train
     assert json.loads(capsys.readouterr().out) == [first]

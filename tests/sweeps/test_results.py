@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import mannwhitneyu
 
-from assignadd.cli import options
+from assignadd.cli import arguments
 from assignadd.cli.sweep import Sweep, cells
 from assignadd.model.accuracy import Exam
 from assignadd.runs.config_json import config_from
@@ -47,8 +47,8 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
     typed = (
         about["command"].replace("--seeds ", "--n-seeds ").replace("--n-seeds 32 --first-seed 128", "--seeds 128..159")
     )
-    program, command, *arguments = shlex.split(typed)
-    args = options.read(Sweep, arguments, command)
+    program, command, *words = shlex.split(typed)
+    args = arguments.read(Sweep, words, command)
     asked = cells(args, args.base)
     assert (program, command) == ("assignadd", "sweep") and asked.config == config_from(about["config"])
     rows = table.select("seed", "seen_fraction", "two_var_ratio").unique().rows()

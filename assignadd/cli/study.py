@@ -1,0 +1,200 @@
+"""assignadd study: the networks of a study, and what came out"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assignadd.cli.options import positional
+from assignadd.cli.progress import showing_sweep
+from assignadd.cli.screen import Column, Output, Table, columns, note, say
+from assignadd.cli.sweep import ManyModels, plan_table
+from assignadd.config.errors import UsageError, did_you_mean, one_of
+
+if TYPE_CHECKING:
+    from assignadd.study.study import Study as StatedStudy
+    from assignadd.study.table import StudyTable
+    from assignadd.sweeps.engine import Plan
+    from assignadd.sweeps.settings import Sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(ManyModels):
+    """Train the networks of a study and show what came out; without a path, list the studies in findings/.
+
+    PATH is a file of Python, or a folder with study.py, which is executed: yours or one of the repository's. The same
+    command continues an interrupted study. OUT/NAME.parquet has a row per network, OUT/NAME.json says how it was made,
+    OUT/figure.svg is the figure.
+
+    --json prints a list of studies, plans for --dry-run, or results with "study", "cells", "statements", "table".
+    """
+
+    path: Path | None = positional(None)  # noqa: RUF009 (makes a field)
+    """A file, or a folder with study.py."""
+    name: str | None = positional(None)
+    """Which of its studies, if it has several; all of them unless given."""
+    show: bool = False
+    """Train nothing and show the table in OUT, or else that beside study.py. Writes nothing; with --out the figure."""
+    n_seeds: int | None = None
+    """Networks in each cell. If None, the study's."""
+    out: Path | None = None
+    """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
+
+    def main(self) -> Output:
+        from assignadd.study.files import save_figure, studies_in
+        from assignadd.user_file import user_module
+
+        if self.path is None:
+            return _listed()
+        _check_path(self.path)
+        module = user_module(self.path)
+        studies = self._chosen(studies_in(self.path, module))
+        folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
+        if self.show:
+            tables = {name: _stored_table(study, self.path, self.out) for name, study in studies.items()}
+            figure = save_figure(module, tables, self.out) if self.out else None
+            return _results(tables, {}, figure)
+        if self.dry_run:
+            plans = {name: self._plan(study, folders[name])[2] for name, study in studies.items()}
+            shown = [plan_table(f"study {name}", summary) for name, summary in plans.items()]
+            return Output(shown, list(plans.values()))
+        tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
+        return _results(tables, folders, save_figure(module, tables, next(iter(folders.values()))))
+
+    def _chosen(self, studies: dict[str, StatedStudy]) -> dict[str, StatedStudy]:
+        """The study called NAME, or all of the file."""
+        if self.name is None:
+            if len(studies) > 1 and self.out and not self.show:
+                raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
+            return studies
+        if self.name not in studies:
+            raise UsageError(f"no study {self.name} in {self.path}: expected {one_of(self.name, studies)}")
+        return {self.name: studies[self.name]}
+
+    def _plan(self, study: StatedStudy, out: Path) -> tuple[Sweep, Plan, dict[str, Any]]:
+        """The sweep that trains a study, its plan, and a summary of it."""
+        from assignadd.sweeps.engine import plan
+
+        device, threads = self.where
+        sweep = study.sweep(self.n_seeds, self.steps, self.tf32)
+        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
+        summary = planned.summary(sweep) | {"study": study.name, "engine": self.engine, "out": str(out)}
+        return sweep, planned, summary
+
+    def _train(self, study: StatedStudy, out: Path) -> StudyTable:
+        """The table of a study, after training what is missing."""
+        from assignadd.study.files import run_study
+
+        sweep, planned, summary = self._plan(study, out)
+        quiet = self.json or self.csv
+        if not quiet:
+            say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
+        with showing_sweep(study.name, planned.jobs, quiet) as listener:
+            return run_study(
+                study, sweep, out, self.typed, listener, self.path, device=planned.device, cores=self.cores,
+                engine=self.engine, address=self.address, per_gpu=self.per_gpu,
+            )  # fmt: skip
+
+
+def _check_path(path: Path) -> None:
+    """Refuses a path that does not exist if it is nearly the name of a study of the repository."""
+    from assignadd.study.files import study_folders
+
+    folders = study_folders()
+    meant = did_you_mean(path, [*folders, *(folder.name for folder in folders)])
+    if not path.exists() and meant:
+        raise UsageError(f"no study at {path}{meant} They are in {folders[0].parent}/")
+
+
+def _stored_table(study: StatedStudy, path: Path, out: Path | None) -> StudyTable:
+    """The table in `out`, beside the study's file, or where a run of this study writes it."""
+    from assignadd.study.files import read_study, table_file
+
+    beside = path if path.is_dir() else path.parent
+    places = [beside, Path("runs") / "studies" / study.name]
+    if out is not None:
+        places.insert(0, out)
+    return read_study(study, next((place for place in places if table_file(study, place).exists()), beside))
+
+
+def _listed() -> Output:
+    """The studies of the repository."""
+    from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
+
+    rows = []
+    for folder in study_folders():
+        for study in studies_in(folder).values():
+            is_there = table_file(study, folder).exists()
+            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, is_there))
+    table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
+    table = Table("studies", table_columns, rows, "`assignadd study PATH [STUDY] --show` shows one")
+    if not rows:
+        note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
+    return Output([table] if rows else [], table.records, table)
+
+
+def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
+    """The cells and the statements of one study; of several, how many of their statements hold."""
+    from assignadd.study.figures import study_caption, study_data
+    from assignadd.study.files import table_file
+
+    documents, verdicts = [], []
+    parts: list[Table | str] = []
+    for name, table in tables.items():
+        study, cells, statements = table.study, _cells(table), _statements(table)
+        where = str(table_file(study, folders[name])) if name in folders else None
+        documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": where})
+        labels = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+        parts = [cells, *labels, *([statements] if statements.rows else []), study_caption(study_data(table))]
+        counts = Counter(verdict for _, verdict, *_ in statements.rows)
+        counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) or "none"
+        verdicts.append((name, study.question, table.frame.height, counted))
+    if len(tables) > 1:
+        caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
+        parts = [Table("studies", columns("study", "question", "networks", "statements"), verdicts, caption)]
+    return Output([*parts, *([str(figure)] if figure else [])], documents)
+
+
+def _cells(table: StudyTable) -> Table:
+    """A row per cell: networks, shares of the outcomes and medians of the numbers, with their intervals."""
+    study = table.study
+    table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
+    rows: list[list[Any]] = []
+    for cell, frame in table.cells.items():
+        rows.append([cell, frame.height, int(frame["diverged"].sum())])
+    for name in study.outcomes:
+        table_columns += [Column(name, form=".2f"), *_ends(name)]
+        for row in rows:
+            share = table.share(row[0], name)
+            row += [share.value, share.low, share.high] if share else [None] * 3
+    for name in study.numbers:
+        table_columns += [Column(name, form=".3g"), *_ends(name)]
+        for row in rows:
+            median, interval = table.median(row[0], name) or (None, None)
+            row += [median, interval.low, interval.high] if interval else [median, None, None]
+    return Table(study.name, table_columns, rows, study.question)
+
+
+def _ends(name: str) -> list[Column]:
+    return [Column(f"{name} {end}", only="data") for end in ("low", "high")]
+
+
+def _statements(table: StudyTable) -> Table:
+    """A row per statement of a study."""
+    from assignadd.study.table import study_records
+
+    table_columns = [
+        Column("id", "statement"), *columns("verdict"), Column("measured", "value", only="people"),
+        Column("rule", only="detail"), Column("claim", only="detail"),
+        *(Column(name, only="data") for name in ("value", "low", "high", "n", "unit")),
+    ]  # fmt: skip
+    rows = []
+    for r in study_records(table):
+        measured = "-" if r.value is None else f"{r.value:.3g}"
+        interval = "" if r.low is None else f" [{r.low:.3g}, {r.high:.3g}]"
+        rule = r.rule.partition(";")[0]
+        rows.append((r.id, r.verdict, measured + interval, rule, r.claim, r.value, r.low, r.high, r.n, r.unit))
+    return Table("statements", table_columns, rows)
