@@ -44,12 +44,13 @@ COMMANDS = {
     "runs import": ("runs:Import", "convert TransformerLens 2.x state dicts to a run"),
     "runs publish": ("runs:Publish", "publish a run on the Hugging Face Hub"),
     "runs tables": ("runs:Tables", "the tables that come with the package"),
+    "bench": ("bench:Bench", "time the training step, the sampler and the evaluation"),
 }
 GROUPS = {
     "Question a trained network": ("ask", "intervene", "explore"),
     "Measure and judge": ("measure", "claims", "theory", "report"),
     "Train": ("reproduce", "train", "sweep", "study"),
-    "Files": ("runs",),
+    "Files and machine": ("runs", "bench"),
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -12,12 +15,14 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
+from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.trainer import Group, prepare
+from assignadd.training.trainer import Group, Trainer, prepare
 
 # Parts of a round of steps, after each of which the machine's matrix products and other implementations are timed.
 PARTS = 8
@@ -136,6 +141,39 @@ def _peer_ms(step: Step, onednn: bool) -> float:
     return ms
 
 
+def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
+    """Wall time of one step of a whole stack on `threads` threads, over a round of the sampler's look-ahead."""
+    with closing(
+        Trainer(config, [Member(i) for i in range(n_models)], splits(config, n_models), threads=threads)
+    ) as trainer:
+        return _round_ms(trainer, trainer.groups[0].steps_ahead)
+
+
+def sampler_rate(config: Config, seconds: float) -> float:
+    """Sequences a second on one thread, drawn as training draws them."""
+    prepare("cpu", 1, config)
+    group = one_model(config)
+    steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
+    ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
+    return len(steps) * config.optim.batch / ms * 1e3
+
+
+def evaluation(config: Config, seconds: float) -> dict[str, float]:
+    """Sequences a second that one thread answers and marks, and its time over that of its matrix products."""
+    prepare("cpu", 1, config)
+    exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
+    stack, n = initial_stack(config, [0]), exam.labels.numel()
+    exam.count_correct(stack)
+    times, ratios = list[float](), list[float]()
+    while len(times) < 3 or sum(times) < seconds:
+        times.append(seconds_of(lambda: exam.count_correct(stack)))
+        ratios.append(times[-1] / (forward_flops(config, n) / _product_gflops(config) / 1e9))
+    return {
+        "evaluation_per_second": n / statistics.median(times),
+        "evaluation_over_floor": statistics.median(ratios),
+    }
+
+
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     """Microseconds per model and step on a GPU, sampling included, by replaying the captured step."""
     prepare("cuda", 1, config)
@@ -150,6 +188,11 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     return 1e6 * (time.perf_counter() - start) / steps / n_models
 
 
+def peak_memory_mb() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
 def splits(config: Config, n: int) -> Tensor:
     """The splits of seeds 0 to n - 1."""
     return torch.stack([pair_split(config.task, i) for i in range(n)])
@@ -160,7 +203,7 @@ def one_model(config: Config) -> Group:
     return Group(initial_stack(config, [0]), [Member(0).config(config)], splits(config, 1))
 
 
-def _round_ms(trained: Group, ahead: int) -> float:
+def _round_ms(trained: Group | Trainer, ahead: int) -> float:
     """Mean over as many steps as sequences are drawn for at once, after warming up."""
     trained.advance(3)
     return 1e3 * seconds_of(lambda: trained.advance(ahead)) / ahead

@@ -88,6 +88,16 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
     assert "00000020.safetensors" in capsys.readouterr().out.replace("\n", "")
 
 
+@pytest.mark.slow
+def test_bench(capsys):
+    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--json"))
+    for times in result["threads"].values():
+        assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
+        assert times["step_over_floor"] > 0
+    assert set(result["stacks"]) == {"1", "2", "8"}
+    assert result["machine"] and result["backend"] == "numba"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
