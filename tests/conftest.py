@@ -45,7 +45,7 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
-from tests.report.writing import TWO_FIGURES, with_sections, with_theory
+from tests.report.writing import TWO_FIGURES, with_sections
 from tests.schedule import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 (hooks)
 from tests.skips import remedy
 
@@ -98,13 +98,6 @@ def paper_run(tmp_path_factory):
     return import_state_dicts(
         sorted(REFERENCE.glob("*.pth")), PRESETS["authors"], tmp_path_factory.mktemp("paper") / "run"
     )
-
-
-@pytest.fixture
-def small_theory(small_study):
-    """Claims and figures of the theory are those at small sizes."""
-    with with_theory(small_study):
-        yield
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from assignadd.runs.folder import open_run
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
-pytestmark = pytest.mark.usefixtures("small_theory")
 
 
 def test_claims_as_json(here, capsys):

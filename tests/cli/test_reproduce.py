@@ -10,8 +10,6 @@ from assignadd.dynamics.phases import Curves
 from assignadd.report.hub_folder import ARXIV
 from tests.cli.asking import complaint, said
 
-pytestmark = pytest.mark.usefixtures("small_theory")
-
 
 def test_reproduce_smoke(capsys, tmp_path, monkeypatch, few_figures):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""

@@ -10,7 +10,7 @@ from assignadd.config import PRESETS
 from assignadd.network import Network, networks_of
 from assignadd.runs.folder import open_run
 from tests.report.records import RECORDS
-from tests.report.writing import EVERY_SECTION, TWO_FIGURES, with_sections, with_theory, write_report
+from tests.report.writing import EVERY_SECTION, TWO_FIGURES, with_sections, write_report
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Report:
 
 
 @pytest.fixture(scope="session")
-def report(tmp_path_factory, small_study) -> Report:
+def report(tmp_path_factory) -> Report:
     folder = tmp_path_factory.mktemp("report")
     run = folder / "<img src=x onerror=alert(4)>"
     train(PRESETS["smoke"], (0, 1), run, threads=1)
     made = Report(networks_of(open_run(run), n=50)[0], folder / "out")
-    with with_sections(EVERY_SECTION), with_theory(small_study):
+    with with_sections(EVERY_SECTION):
         write_report(made.folder, made.networks, RECORDS, f"assignadd report '{run.name}'")
     return made
 

@@ -1,7 +1,6 @@
 """Every figure of the registry draws a trained run of any size, legibly, and comes out the same each time."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from assignadd.paper.theory.setting import Setting
 from assignadd.report.reproduction import POPULATIONS, SECTIONS
 from assignadd.stats import HOLDS
 from assignadd.sweeps.population import shipped_populations
-from tests.report.writing import with_theory
 
 FIGURES = (ACCURACIES_FIGURE, *(record for section in SECTIONS for record in section.figures))
 PAPER_LABELS = {
@@ -31,9 +29,8 @@ HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2}
 
 
 @pytest.fixture(scope="module")
-def sources(report, small_study) -> Iterator[Sources]:
-    with with_theory(small_study):
-        yield Sources(report.networks, shipped_populations())
+def sources(report) -> Sources:
+    return Sources(report.networks, shipped_populations())
 
 
 def test_the_paper_is_covered_and_labels_are_file_names():

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from assignadd.paper.theory import claims
-from assignadd.paper.theory.claims import TheoryNumbers
 from assignadd.report import reproduction
 from assignadd.report.reproduction import POPULATIONS, SECTIONS, WIDE, Section, drawing_pictures, write_page
 from assignadd.sweeps.population import NO_POPULATIONS
@@ -27,15 +25,6 @@ def with_sections(sections: Sequence[Section]) -> Iterator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reproduction, "SECTIONS", sections)
         yield [figure.label for section in sections for figure in section.figures]
-
-
-@contextmanager
-def with_theory(numbers: TheoryNumbers) -> Iterator[None]:
-    """The theory's claims and figures are about these numbers, such as those at small sizes, which take a second."""
-    before = claims._known[:]
-    claims._known[:] = [numbers]
-    yield
-    claims._known[:] = before
 
 
 # Two figures stand in for all where a test asks for something else.
