@@ -27,7 +27,8 @@ CHUNK = 128
 FEWEST_SEQUENCES = 64
 # Numbers of a line of the processor's cache, where each matrix begins: this saves 5 % of a step.
 LINE = 16
-NO_UPDATE = numba_step.Update(*np.zeros((4, 0), np.float32))
+# Only the loss and its gradient are asked for, of one batch.
+NO_UPDATE = numba_step.Update(*np.zeros((4, 0), np.float32), np.zeros(1), (0.0, 0.0, 0.0, 0.0), 0)
 
 
 def threads_for(sequences: int) -> int:
@@ -47,13 +48,16 @@ class CompiledGradient:
         self.flat = torch.empty_like(stack.flat)
         """The gradient, (1, P)."""
         self._stack, self._table = stack, TableForward(stack.config)
+        self._constants = numba_step.Constants(
+            self._table.equals, self._table.scale, stack.config.numerics.loss_in_float64
+        )
         self._weights, self._grads = _arrays_of_one(stack.weights), _arrays_of_one(views(stack.config, self.flat))
         self._memory: TrainingMemory | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
         """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
-        loss, never = self.flat.new_empty(1), np.full(1, -1)
-        self._run(batch, loss, never, NO_UPDATE, rates=np.zeros(1), first=0, settings=(0.0,) * 4)
+        loss, never = self.flat.new_empty(1), torch.full((1,), -1)
+        self._run(batch, loss, never, NO_UPDATE)
         return loss
 
     def train(
@@ -64,37 +68,29 @@ class CompiledGradient:
         Writes the last batch's loss. A loss that is not finite notes its step in `diverged_at`, and nothing more is
         trained.
         """
-        tensors = self._stack.flat, self.flat, moments.mean, moments.square
-        update = numba_step.Update(*(tensor.view(-1).numpy() for tensor in tensors))
         (optim,) = moments.optims
         settings = optim.weight_decay, optim.beta1, optim.beta2, optim.eps
-        self._run(batches, loss, diverged_at.numpy(), update, rates.numpy(), first, settings)
+        tensors = self._stack.flat, self.flat, moments.mean, moments.square
+        arrays = [tensor.view(-1).numpy() for tensor in tensors]
+        self._run(batches, loss, diverged_at, numba_step.Update(*arrays, rates.numpy(), settings, first))
 
-    def _run(
-        self,
-        batches: Batch,
-        loss: Tensor,
-        diverged_at: np.ndarray,
-        update: numba_step.Update,
-        rates: np.ndarray,
-        first: int,
-        settings: tuple[float, float, float, float],
-    ) -> None:
+    def _run(self, batches: Batch, loss: Tensor, diverged_at: Tensor, update: numba_step.Update) -> None:
+        """Checks the shapes, which compiled code does not, and runs it on every thread."""
         B, T = batches.tokens.shape[-2:]
-        n = len(rates) * B
+        n = len(update.rates) * B
         if T != self._table.T or batches.tokens.numel() != n * T:
             raise ValueError(f"tokens have shape {tuple(batches.tokens.shape)}: expected sequences of {self._table.T}")
         if batches.labels.numel() != n or batches.labels.shape[-1] != B:
             raise ValueError(f"labels have shape {tuple(batches.labels.shape)}: expected {B} for each batch")
         memory = self._memory_for(B)
-        arguments = (
-            memory.sums[0], memory.all_sums, _integers(batches.tokens).reshape(n, T),
-            _integers(batches.labels).reshape(n), memory.losses, loss.numpy(), diverged_at, self._table.equals,
-            self._table.scale, self._stack.config.numerics.loss_in_float64, update, rates, first, settings,
-        )  # fmt: skip
-        shared = self._weights, self._grads, memory.tables, memory.g_tables
+        shared = numba_step.Shared(
+            self._weights, self._grads, memory.tables, memory.g_tables, memory.sums[0], memory.all_sums
+        )
+        tokens, labels = _integers(batches.tokens).reshape(n, T), _integers(batches.labels).reshape(n)
+        arrays = numba_step.Batches(tokens, labels, memory.losses, loss.numpy(), diverged_at.numpy())
         by_thread = zip(memory.chunks, memory.sums, strict=True)
-        on_threads(numba_step.train, [(*shared, chunk, sums, *arguments) for chunk, sums in by_thread])
+        arguments = [(shared, chunk, sums, arrays, update, self._constants) for chunk, sums in by_thread]
+        on_threads(numba_step.train, arguments)
 
     def _memory_for(self, batch_size: int) -> TrainingMemory:
         """Memory for batches of this size, made anew where the size or torch's number of threads has changed."""

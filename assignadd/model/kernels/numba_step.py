@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64, Int64
 
 from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
@@ -121,13 +121,52 @@ class Sums(NamedTuple):
     U_T: Float32[Array, "N d"]
 
 
+class Shared(NamedTuple):
+    """What all threads read and write."""
+
+    weights: Weights
+    grads: Weights
+    tables: Tables
+    g_tables: Tables
+    sums: Sums
+    """Those of the first thread, to which those of the others are added."""
+    all_sums: Float32[Array, "threads numbers"]
+    """The memory of every thread's sums."""
+
+
+class Batches(NamedTuple):
+    """The sequences of some training steps, B in each, one step after the other, and their losses."""
+
+    tokens: Int64[Array, "steps*B T"]
+    labels: Int64[Array, " steps*B"]
+    losses: Float32[Array, " B"]
+    """Of each sequence of the last step; then their mean."""
+    loss: Float32[Array, " 1"]
+    diverged_at: Int64[Array, " 1"]
+    """The step whose loss is not finite, after which nothing is trained; -1 where there is none."""
+
+
 class Update(NamedTuple):
-    """What AdamW reads and writes; empty where only gradients are asked for."""
+    """What AdamW reads and writes, P numbers each, and how; P = 0 where only gradients are asked for."""
 
     weights: Float32[Array, " P"]
     grad: Float32[Array, " P"]
     mean: Float32[Array, " P"]
     square: Float32[Array, " P"]
+    rates: Float64[Array, " steps"]
+    """The learning rate of every step."""
+    settings: tuple[float, float, float, float]
+    """Weight decay, beta1, beta2 and eps."""
+    first_step: int
+    """How many updates were made before."""
+
+
+class Constants(NamedTuple):
+    """The token `=`, 1 / sqrt(d_head), and whether the loss is computed in double precision."""
+
+    equals: int
+    scale: float
+    loss_in_double: bool
 
 
 @inner
@@ -317,49 +356,63 @@ def add_sums(total, sums_of_others, first, last):
             total[j] += other[j]
 
 
+@inner
+def pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, in_double):
+    """Writes the losses of a batch's sequences from `first` to `last`, and the sums of their gradients."""
+    n = len(chunk.used)
+    clear(sums.scores_1)
+    clear(sums.scores_2_T)
+    clear(sums.outputs)
+    for start in range(first, last, n):
+        end = min(start + n, last)
+        sequences, logits = tokens[start:end], chunk.logits[: end - start]
+        forward(w, t, chunk, sequences, logits)
+        cross_entropy(logits, labels[start:end], losses[start:end], len(losses), in_double)
+        backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
+
+
+@inner
+def mean(x):
+    """The mean of a vector, added up in double precision and in order."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total / len(x)
+
+
 @partial(compiled, nogil=True)
-def train(
-    thread, threads, meeting, w, g, t, g_t, chunk, sums, total, all_sums, tokens, labels, losses, loss, diverged_at,
-    equals, scale, in_double, update, rates, first_step, settings,
-):  # fmt: skip
-    """Loss and gradients of as many batches as there are learning rates, one after the other, with updates or without.
+def train(thread, threads, meeting, shared, chunk, sums, batches, update, constants):
+    """Loss and gradients of every step's batch, one after the other, with updates or without.
 
     A model whose loss is not finite stops before its update.
     """
-    B, n, P = len(losses), len(chunk.used), len(update.weights)
-    first, last = share(B, thread, threads)
-    for step in range(len(rates)):
+    w, g, t, all_sums = shared.weights, shared.grads, shared.tables, shared.all_sums
+    loss, losses, diverged_at = batches.loss, batches.losses, batches.diverged_at
+    equals, scale = constants.equals, constants.scale
+    B, P = len(losses), len(update.weights)
+    for step in range(len(update.rates)):
         if diverged_at[0] >= 0:
             break
         write_tables(thread, threads, meeting, w, t, equals, scale)
         transpose_tables(w, t)
-        clear(sums.scores_1)
-        clear(sums.scores_2_T)
-        clear(sums.outputs)
-        for start in range(first, last, n):
-            end = min(start + n, last)
-            sequences, logits = tokens[step * B + start : step * B + end], chunk.logits[: end - start]
-            forward(w, t, chunk, sequences, logits)
-            cross_entropy(logits, labels[step * B + start : step * B + end], losses[start:end], B, in_double)
-            backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
+        tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
+        first, last = share(B, thread, threads)
+        pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, constants.loss_in_double)
         wait_for_all(meeting, threads)
-        first_sum, last_sum = share(all_sums.shape[1], thread, threads)
-        add_sums(all_sums[0], all_sums[1:], first_sum, last_sum)
+        first, last = share(all_sums.shape[1], thread, threads)
+        add_sums(all_sums[0], all_sums[1:], first, last)
         if thread == 0:
-            total_loss = 0.0
-            for b in range(B):
-                total_loss += losses[b]
-            loss[0] = total_loss / B
+            loss[0] = mean(losses)
         wait_for_all(meeting, threads)
-        write_gradients(thread, threads, meeting, w, g, t, g_t, total, equals, scale)
+        write_gradients(thread, threads, meeting, w, g, t, shared.g_tables, shared.sums, equals, scale)
         if P > 0 and np.isfinite(loss[0]):
             i, j = share(P, thread, threads)
             adamw(
                 update.weights[i:j], update.grad[i:j], update.mean[i:j], update.square[i:j],
-                rates[step], settings, first_step + step + 1,
+                update.rates[step], update.settings, update.first_step + step + 1,
             )  # fmt: skip
         if thread == 0 and P > 0 and not np.isfinite(loss[0]):
-            diverged_at[0] = first_step + step
+            diverged_at[0] = update.first_step + step
         wait_for_all(meeting, threads)
 
 
