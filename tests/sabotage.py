@@ -114,8 +114,6 @@ PATCHES = (
     Patch("identity", "measures/scores.py", "return x @ QK(stack, 2) @ x.mT", "return x @ QK(stack, 1) @ x.mT",
           "measures/test_scores.py"),
     Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
-    Patch("peers", "training/speed.py", "onednn = part % 2 == 0", "onednn = True",
-          "training/test_speed.py -k turns"),
     Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n",
           "test_stats.py"),
     Patch("verdict", "stats.py", "decided(measured.low >= self.threshold",

@@ -11,7 +11,6 @@ from assignadd.cli.screen import Column, Output, Printing, Table, columns, conso
 from assignadd.config import Config, ConfigError
 
 CUDA_STACKS = (1, 8, 32, 128)
-CPU_STACKS = (1, 2, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +53,7 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "backend": _backend(config, "cpu"),
             "threads": {str(n): speed.on_threads(config, n, args.seconds) for n in counts},
             "sampler_per_second": speed.sampler_rate(config, args.seconds),
-            **speed.evaluation(config, args.seconds),
-            "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
-            "peak_memory_mb": speed.peak_memory_mb(),
+            "evaluation_per_second": speed.evaluation_rate(config, args.seconds),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
 
@@ -98,17 +95,12 @@ def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
     }
     threads = [Column(f"{n} thread{'s' * (n != '1')}", form=".2f") for n in result["threads"]]
     rows = [(label, *(times[key] for times in result["threads"].values())) for key, label in names.items()]
-    stacks = result["stacks"]
-    by_size = [(n, ms, stacks["1"] / ms) for n, ms in stacks.items()]
-    sizes = [Column("models"), Column("ms per model and step", form=".2f"), Column("times one model", form=".2f")]
     return [
         Table("training step", [Column(f"one model, batch {config.optim.batch}"), *threads], rows),
         f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}",
-        Table("stacks on all cores", sizes, by_size),
         f"sampler: {result['sampler_per_second']:,.0f} sequences/s on one thread",
-        f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread, "
-        f"{result['evaluation_over_floor']:.2f} times matrix products alone",
-        f"memory: {result['peak_memory_mb']:,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step",
+        f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread",
+        f"matrix products: {result['gflop_per_step']:.3f} GFLOP a step",
     ]
 
 
