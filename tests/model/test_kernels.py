@@ -9,7 +9,7 @@ import torch
 from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.kernels import kernels_for, numba_functions
 from assignadd.model.kernels.numba_cpu import CompiledKernels
-from assignadd.model.kernels.tensor import AdamW, Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
+from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
@@ -221,17 +221,3 @@ def test_a_model_whose_loss_was_not_finite_once_keeps_its_weights_and_disturbs_n
     assert diverged_at.tolist() == [-1, 2, -1] and never.tolist() == [-1, -1, -1]
     assert torch.equal(ours[1], kept) and not torch.equal(kept, start[1])
     assert torch.equal(ours[[0, 2]], undisturbed[[0, 2]])
-
-
-def test_steps_of_a_fit_equal_torch_also_for_gradients_in_another_memory_order():
-    drawn = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0))
-    weights, theirs = [drawn[0].clone(), drawn[0].clone().flatten()], [drawn[0].clone(), drawn[0].clone().flatten()]
-    own, optimizer = AdamW(weights, 0.3), torch.optim.AdamW(theirs, weight_decay=0.3, foreach=False)
-    for step, grad in enumerate(drawn[1:], 1):
-        transposed = grad.T.contiguous().T
-        assert not transposed.is_contiguous()
-        own.step([transposed, grad.flatten()], 0.1 / step)
-        theirs[0].grad, theirs[1].grad, optimizer.param_groups[0]["lr"] = grad, grad.flatten(), 0.1 / step
-        optimizer.step()
-    assert all(torch.allclose(*both, atol=1e-6) for both in zip(weights, theirs, strict=True))
-    assert torch.equal(weights[0].flatten(), weights[1]) and not torch.allclose(weights[0], drawn[0], atol=0.1)

@@ -1,4 +1,4 @@
-"""The kernels in tensor operations and AdamW: what compiled ones must equal, and what runs where there are none."""
+"""The kernels in tensor operations: what compiled ones must equal, and what runs where there are none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import partial
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from assignadd.config import Optim
 
@@ -284,24 +283,3 @@ def stacked_adamw(
     moments.square.mul_(beta2).add_(grad.square().mul_(added))
     update = moments.mean / (moments.square.sqrt().div_(correction).add_(eps))
     flat.mul_(1 - alive * moments.decay).sub_(update.mul_(alive * size))
-
-
-class AdamW:
-    """AdamW with the defaults of `torch.optim.AdamW`, for a few weights that are fitted outside of training.
-
-    Updates contiguous weights in place. The classes of `torch.optim` give the same bits, but import torch's compiler
-    when they are first used, which takes longer than a fit.
-    """
-
-    def __init__(self, weights: Sequence[Tensor], weight_decay: float = 0.0):
-        self.weights, self.weight_decay = [w.detach() for w in weights], weight_decay
-        self.means = [torch.zeros_like(w) for w in weights]
-        self.squares = [torch.zeros_like(w) for w in weights]
-        self.counts = [torch.zeros(()) for _ in weights]
-
-    def step(self, grads: Sequence[Tensor], lr: float) -> None:
-        in_order = [grad.contiguous() for grad in grads]  # the kernel reads memory, not strides
-        adamw(
-            self.weights, in_order, self.means, self.squares, [], self.counts, fused=True,
-            lr=lr, beta1=0.9, beta2=0.999, weight_decay=self.weight_decay, eps=1e-8, amsgrad=False, maximize=False,
-        )  # fmt: skip

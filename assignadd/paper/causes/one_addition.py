@@ -23,7 +23,7 @@ from assignadd.measures.addition import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import CHUNK, traces
-from assignadd.model.kernels.tensor import AdamW, cross_entropy
+from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.network import Network, per_network
@@ -127,9 +127,14 @@ def grafted(model: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int 
 def _fit(
     weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int
 ) -> None:
-    """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay."""
+    """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay.
+
+    The classes of `torch.optim` import torch's compiler, which takes longer than this.
+    """
     W_in, W_out = weights[MLP2_WEIGHTS[0]], weights[MLP2_WEIGHTS[1]]
-    optimizer = AdamW([W_in, W_out], Optim().weight_decay)
+    means = [torch.zeros_like(W_in), torch.zeros_like(W_out)]
+    squares = [torch.zeros_like(W_in), torch.zeros_like(W_out)]
+    optim = Optim()
     starts = range(0, len(inputs) - BATCH + 1, BATCH)
     around = inputs @ W_U
     for step in range(steps):
@@ -138,7 +143,13 @@ def _fit(
         neurons = (x @ W_in).relu()
         _, grad = cross_entropy(torch.addmm(around[rows], neurons, read_out), labels[rows])
         to_in = (grad @ read_out.T) * (neurons > 0)
-        optimizer.step([x.T @ to_in, neurons.T @ grad @ W_U.T], LR)
+        grads = [x.T @ to_in, (neurons.T @ grad @ W_U.T).contiguous()]  # the kernel reads memory, not strides
+        count = torch.tensor(step + 1.0)
+        torch._fused_adamw_(
+            [W_in, W_out], grads, means, squares, [], [count, count],
+            lr=LR, beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay, eps=optim.eps,
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
 
 
 @per_network(slow=True)
