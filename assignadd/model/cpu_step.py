@@ -152,7 +152,8 @@ def _integers(x: Tensor) -> np.ndarray:
 
 def _sizes(w: numba_step.Weights, n: int) -> dict[str, int]:
     """The sizes in the shapes that `numba_step` declares, for `n` sequences that pass together."""
-    (K, d), T = w.E.shape, len(w.pos)
+    K, d = w.E.shape
+    T = len(w.pos)
     C = K + T
     spare = -2 * C % SOME  # columns of the scores of 2C rows, so that a row has whole vectors (`numba_vectors`)
     return {"K": K, "T": T, "C": C, "S": 2 * C + spare, "d": d, "dh": w.Q1.shape[1], "h": len(w.W_out),
