@@ -38,10 +38,10 @@ class Exam:
         offered: list[Tensor] = []
         self.names: list[str] = []
         for step, evalset in enumerate(sets, first_step):
-            able, sampler = _able(configs, seen, evalset, device)
-            if sampler is not None:
-                batches.append(_for_all(sampler.sample(step, n), able.to(device)))
-                offered.append(able)
+            has_any, batch = _draw(configs, seen, evalset, step, n, device)
+            if batch is not None:
+                batches.append(batch)
+                offered.append(has_any)
                 self.names.append(evalset.name)
         if not batches:
             raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
@@ -92,30 +92,33 @@ def end_exam(
     return Exam(configs, seen, sets, n, seen.device, step)
 
 
-def _able(
-    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
-) -> tuple[Tensor, Sampler | None]:
-    """Which models have sequences of this set, all of them as a rule, and the sampler of those that have."""
+def _draw(
+    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, device: str | torch.device
+) -> tuple[Tensor, Batch | None]:
+    """Which models have sequences of this set, (M,), and `n` for each model; None where no model has any.
+
+    A model that has none gets zeros, and no label that an answer could match.
+    """
+    models = range(len(configs))
+    sampler = _sampler(configs, seen, evalset, device)
+    if sampler is not None:
+        return torch.ones(len(models), dtype=torch.bool), sampler.sample(step, n)
+    rows = [i for i in models if _sampler(configs[i : i + 1], seen[i : i + 1], evalset, device) is not None]
+    has_any = torch.tensor([i in rows for i in models])
+    sampler = _sampler([configs[i] for i in rows], seen[rows], evalset, device) if rows else None
+    if sampler is None:
+        return has_any, None
+    batch = sampler.sample(step, n)
+    tokens = batch.tokens.new_zeros(len(models), *batch.tokens.shape[1:])
+    labels = batch.labels.new_full((len(models), *batch.labels.shape[1:]), -1)
+    tokens[rows], labels[rows] = batch.tokens, batch.labels
+    return has_any, Batch(tokens, labels)
+
+
+def _sampler(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device) -> Sampler | None:
+    """What draws sequences of this set for these models; None where one of them has no such sequence."""
     seeds = [c.seed.data or 0 for c in configs]
     try:
-        sampler = Sampler([c.task for c in configs], seen, seeds, evalset, device)
-        return torch.ones(len(configs), dtype=torch.bool), sampler
+        return Sampler([c.task for c in configs], seen, seeds, evalset, device)
     except EmptySetError:
-        if len(configs) == 1:
-            return torch.tensor([False]), None
-    halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)]
-    able = torch.cat([_able(configs[half], seen[half], evalset, device)[0] for half in halves])
-    rows = [i for i, has in enumerate(able.tolist()) if has]
-    if not rows:
-        return able, None
-    return able, _able([configs[i] for i in rows], seen[rows], evalset, device)[1]
-
-
-def _for_all(batch: Batch, able: Tensor) -> Batch:
-    """The batch of the able models as one for all; the rest get zeros, and no label that an answer could match."""
-    if able.all():
-        return batch
-    tokens = batch.tokens.new_zeros(len(able), *batch.tokens.shape[1:])
-    labels = batch.labels.new_full((len(able), *batch.labels.shape[1:]), -1)
-    tokens[able], labels[able] = batch.tokens, batch.labels
-    return Batch(tokens, labels)
+        return None

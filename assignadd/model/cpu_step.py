@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assignadd.model.kernels import numba_step
+from assignadd.model.kernels import numba_arrays, numba_step
 from assignadd.model.kernels.blas import has_threads, on_threads
 from assignadd.model.kernels.numba_vectors import SOME
 from assignadd.model.kernels.tensor import Moments
@@ -27,7 +27,9 @@ CHUNK = 128
 FEWEST_SEQUENCES = 64
 # Numbers of a line of the processor's cache, where each matrix begins: this saves 5 % of a step.
 LINE = 16
-NO_UPDATE = numba_step.Update(*np.zeros((4, 0), np.float32))
+# Only the loss and its gradient are asked for, of one batch.
+NOTHING = np.zeros(0, np.float32)
+NO_UPDATE = numba_arrays.Update(NOTHING, NOTHING, NOTHING, NOTHING, np.zeros(1), (0.0, 0.0, 0.0, 0.0), 0)
 
 
 def threads_for(sequences: int) -> int:
@@ -47,13 +49,16 @@ class CompiledGradient:
         self.flat = torch.empty_like(stack.flat)
         """The gradient, (1, P)."""
         self._stack, self._table = stack, TableForward(stack.config)
+        self._constants = numba_arrays.Constants(
+            self._table.equals, self._table.scale, stack.config.numerics.loss_in_float64
+        )
         self._weights, self._grads = _arrays_of_one(stack.weights), _arrays_of_one(views(stack.config, self.flat))
         self._memory: TrainingMemory | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
         """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
-        loss, never = self.flat.new_empty(1), np.full(1, -1)
-        self._run(batch, loss, never, NO_UPDATE, rates=np.zeros(1), first=0, settings=(0.0,) * 4)
+        loss, never = self.flat.new_empty(1), torch.full((1,), -1)
+        self._run(batch, loss, never, NO_UPDATE)
         return loss
 
     def train(
@@ -64,37 +69,36 @@ class CompiledGradient:
         Writes the last batch's loss. A loss that is not finite notes its step in `diverged_at`, and nothing more is
         trained.
         """
-        tensors = self._stack.flat, self.flat, moments.mean, moments.square
-        update = numba_step.Update(*(tensor.view(-1).numpy() for tensor in tensors))
         (optim,) = moments.optims
         settings = optim.weight_decay, optim.beta1, optim.beta2, optim.eps
-        self._run(batches, loss, diverged_at.numpy(), update, rates.numpy(), first, settings)
+        update = numba_arrays.Update(
+            weights=self._stack.flat[0].numpy(),
+            grad=self.flat[0].numpy(),
+            mean=moments.mean[0].numpy(),
+            square=moments.square[0].numpy(),
+            rates=rates.numpy(),
+            settings=settings,
+            first_step=first,
+        )
+        self._run(batches, loss, diverged_at, update)
 
-    def _run(
-        self,
-        batches: Batch,
-        loss: Tensor,
-        diverged_at: np.ndarray,
-        update: numba_step.Update,
-        rates: np.ndarray,
-        first: int,
-        settings: tuple[float, float, float, float],
-    ) -> None:
+    def _run(self, batches: Batch, loss: Tensor, diverged_at: Tensor, update: numba_arrays.Update) -> None:
+        """Checks the shapes, which compiled code does not, and runs it on every thread."""
         B, T = batches.tokens.shape[-2:]
-        n = len(rates) * B
+        n = len(update.rates) * B
         if T != self._table.T or batches.tokens.numel() != n * T:
             raise ValueError(f"tokens have shape {tuple(batches.tokens.shape)}: expected sequences of {self._table.T}")
         if batches.labels.numel() != n or batches.labels.shape[-1] != B:
             raise ValueError(f"labels have shape {tuple(batches.labels.shape)}: expected {B} for each batch")
         memory = self._memory_for(B)
-        arguments = (
-            memory.sums[0], memory.all_sums, _integers(batches.tokens).reshape(n, T),
-            _integers(batches.labels).reshape(n), memory.losses, loss.numpy(), diverged_at, self._table.equals,
-            self._table.scale, self._stack.config.numerics.loss_in_float64, update, rates, first, settings,
-        )  # fmt: skip
-        shared = self._weights, self._grads, memory.tables, memory.g_tables
+        shared = numba_arrays.Shared(
+            self._weights, self._grads, memory.tables, memory.g_tables, memory.sums[0], memory.all_sums
+        )
+        tokens, labels = _integers(batches.tokens).reshape(n, T), _integers(batches.labels).reshape(n)
+        arrays = numba_arrays.Batches(tokens, labels, memory.losses, loss.numpy(), diverged_at.numpy())
         by_thread = zip(memory.chunks, memory.sums, strict=True)
-        on_threads(numba_step.train, [(*shared, chunk, sums, *arguments) for chunk, sums in by_thread])
+        arguments = [(shared, chunk, sums, arrays, update, self._constants) for chunk, sums in by_thread]
+        on_threads(numba_step.train, arguments)
 
     def _memory_for(self, batch_size: int) -> TrainingMemory:
         """Memory for batches of this size, made anew where the size or torch's number of threads has changed."""
@@ -107,14 +111,14 @@ class CompiledGradient:
 class TrainingMemory:
     """What a training step writes besides gradients and weights."""
 
-    def __init__(self, w: numba_step.Weights, batch_size: int, threads: int):
+    def __init__(self, w: numba_arrays.Weights, batch_size: int, threads: int):
         sizes = _sizes(w, chunk_size(-(-batch_size // threads)))
         self.losses = np.zeros(batch_size, np.float32)
-        self.tables, self.g_tables = _matrices(numba_step.Tables, sizes), _matrices(numba_step.Tables, sizes)
-        self.chunks = [_matrices(numba_step.Chunk, sizes) for _ in range(threads)]
-        self.all_sums = torch.zeros(threads, _size(_shapes(numba_step.Sums, sizes))).numpy()
+        self.tables, self.g_tables = _matrices(numba_arrays.Tables, sizes), _matrices(numba_arrays.Tables, sizes)
+        self.chunks = [_matrices(numba_arrays.Chunk, sizes) for _ in range(threads)]
+        self.all_sums = torch.zeros(threads, _size(_shapes(numba_arrays.Sums, sizes))).numpy()
         """The memory of `sums`, (threads, numbers), so that they can be added up whatever they are."""
-        self.sums = [_matrices(numba_step.Sums, sizes, memory) for memory in self.all_sums]
+        self.sums = [_matrices(numba_arrays.Sums, sizes, memory) for memory in self.all_sums]
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
@@ -133,19 +137,19 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
 @lru_cache(maxsize=4)
 def _answer_memory(
     sizes: tuple[tuple[str, int], ...], threads: int, caller: int
-) -> tuple[numba_step.Tables, list[numba_step.Chunk]]:
+) -> tuple[numba_arrays.Tables, list[numba_arrays.Chunk]]:
     """Memory for answers of weights of these sizes; every thread of Python that calls has its own."""
     by_name = dict(sizes)
-    return _matrices(numba_step.Tables, by_name), [_matrices(numba_step.Chunk, by_name) for _ in range(threads)]
+    return _matrices(numba_arrays.Tables, by_name), [_matrices(numba_arrays.Chunk, by_name) for _ in range(threads)]
 
 
-def _arrays(w: Weights) -> numba_step.Weights:
+def _arrays(w: Weights) -> numba_arrays.Weights:
     """The weights as arrays, in their own memory where it is contiguous."""
-    names = numba_step.Weights._fields
-    return numba_step.Weights(*(getattr(w, name).detach().contiguous().numpy() for name in names))
+    names = numba_arrays.Weights._fields
+    return numba_arrays.Weights(*(getattr(w, name).detach().contiguous().numpy() for name in names))
 
 
-def _arrays_of_one(stacked: Mapping[str, Tensor]) -> numba_step.Weights:
+def _arrays_of_one(stacked: Mapping[str, Tensor]) -> numba_arrays.Weights:
     """The arrays of a stack of one model, without the axis M."""
     return _arrays(Weights.of({name: weight[0] for name, weight in stacked.items()}))
 
@@ -154,9 +158,10 @@ def _integers(x: Tensor) -> np.ndarray:
     return x.to(torch.int64).contiguous().numpy()
 
 
-def _sizes(w: numba_step.Weights, n: int) -> dict[str, int]:
-    """The sizes in the shapes that `numba_step` declares, for `n` sequences that pass together."""
-    (K, d), T = w.E.shape, len(w.pos)
+def _sizes(w: numba_arrays.Weights, n: int) -> dict[str, int]:
+    """The sizes in the shapes that `numba_arrays` declares, for `n` sequences that pass together."""
+    K, d = w.E.shape
+    T = len(w.pos)
     C = K + T
     spare = -2 * C % SOME  # columns of the scores of 2C rows, so that a row has whole vectors (`numba_vectors`)
     return {"K": K, "T": T, "C": C, "S": 2 * C + spare, "d": d, "dh": w.Q1.shape[1], "h": len(w.W_out),
@@ -165,7 +170,7 @@ def _sizes(w: numba_step.Weights, n: int) -> dict[str, int]:
 
 @cache
 def _declared(kind: Any) -> dict[str, list[str]]:
-    """The axes of each matrix of a class of `numba_step`, such as ["C", "2*T"]."""
+    """The axes of each matrix of a class of `numba_arrays`, such as ["C", "2*T"]."""
     return {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}
 
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -58,11 +57,6 @@ class Weights:
     W_out: Tensor
     U: Tensor
 
-    @cached_property
-    def T(self) -> Weights:
-        """Each matrix transposed."""
-        return _transposed(self)
-
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
         """The weights of the table forward among those of a stack or of one model, by name."""
@@ -90,8 +84,8 @@ class Tables:
     @classmethod
     def empty(cls, w: Weights) -> Tables:
         """Memory for the tables of such weights, not initialised."""
-        (K, d), T, dh = w.E.shape[-2:], w.pos.shape[-2], w.Q1.shape[-1]
-        C = K + T
+        K, d = w.E.shape[-2:]
+        C, dh = K + w.pos.shape[-2], w.Q1.shape[-1]
         new, axes = w.E.new_empty, w.E.shape[:-2]
         rows = new(*axes, 4 * C + 1, d)  # [C; C OV1; E_= + P_=; [C; C OV1] OV2]
         return cls(
@@ -109,11 +103,6 @@ class Tables:
         )
 
     @cached_property
-    def T(self) -> Tables:
-        """Each table transposed."""
-        return _transposed(self)
-
-    @cached_property
     def outputs_1(self) -> Tensor:
         """C OV1, (C, d)."""
         return self.equal_rows[..., :-1, :]
@@ -127,11 +116,6 @@ class Tables:
     def outputs_2(self) -> Tensor:
         """[C; C OV1] OV2, (2C, d)."""
         return self.outputs[..., self.equal_rows.shape[-2] :, :]
-
-
-def _transposed(matrices: Any) -> Any:
-    """A dataclass of matrices with each of them transposed: views, made once, as a step reads them again and again."""
-    return type(matrices)(*(getattr(matrices, field.name).mT for field in fields(matrices)))
 
 
 @dataclass(frozen=True)
@@ -223,13 +207,13 @@ class TableForward:
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
         C, tables = self.C, self.begin_tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
-        scores_1 = self._scaled(tables.queries_1, tables.T.keys_1)
+        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
         if edit_layer_1:
             edit_layer_1(tokens, attention_1, usage)
         self.kernels.join()
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
-        self.kernels.product(usage[..., : C + 1], tables.T.scores_2, scores_2)
+        self.kernels.product(usage[..., : C + 1], tables.scores_2.mT, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return Activations(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
@@ -267,20 +251,20 @@ class TableForward:
     def backward(self, w: Weights, activations: Activations, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
-        g = grad @ w.T.U  # (..., B, d)
+        g = grad @ w.U.mT  # (..., B, d)
         if reads_out(w, activations.tokens.shape[-2]):
             g_read_out = product(activations.neurons.mT, grad)  # (..., h, N)
-            product(g_read_out, w.T.U, grads.W_out)
-            plus_product(product(w.T.W_out, g_read_out, grads.U), activations.resid_mid.mT, grad)
+            product(g_read_out, w.U.mT, grads.W_out)
+            plus_product(product(w.W_out.mT, g_read_out, grads.U), activations.resid_mid.mT, grad)
             g_neurons = self.kernels.gated_product(grad, activations.read_out.mT, activations.neurons)
         else:
             aside(activations.resid_post.mT, grad, grads.U)
             product(activations.neurons.mT, g, grads.W_out)
-            g_neurons = self.kernels.gated_product(g, w.T.W_out, activations.neurons)
+            g_neurons = self.kernels.gated_product(g, w.W_out.mT, activations.neurons)
         aside(activations.resid_mid.mT, g_neurons, grads.W_in)
-        plus_product(g, g_neurons, w.T.W_in)
+        plus_product(g, g_neurons, w.W_in.mT)
         g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g)
-        product(g, activations.tables.T.outputs, g_usage)
+        product(g, activations.tables.outputs.mT, g_usage)
         g_outputs = aside(activations.usage.mT, g)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(activations, g_usage)
         self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
@@ -302,19 +286,19 @@ class TableForward:
         self.kernels.join()
         return tables
 
-    def begin_tables(self, w: Weights, memory: Tables | None = None) -> Tables:
-        """The tables, in new memory or in this; before `join`, only embeddings, queries_1 and keys_1 are there."""
-        t, aside = Tables.empty(w) if memory is None else memory, self.kernels.product_aside
+    def begin_tables(self, w: Weights) -> Tables:
+        """The tables; before `join`, only embeddings, queries_1 and keys_1 are there."""
+        t, aside = Tables.empty(w), self.kernels.product_aside
         torch.cat([w.E, w.pos], -2, out=t.embeddings)
         torch.add(w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1), out=t.constant)
         with self.kernels.aside():
-            self._scaled(w.Q2, w.T.K2, t.QK2)
+            self._scaled(w.Q2, w.K2.mT, t.QK2)
         aside(t.embeddings, w.V1, t.values_1)
         aside(t.values_1, w.O1, t.outputs_1)
         aside(w.V2, w.O2, t.OV2)
         aside(t.equal_rows, t.QK2, t.queries_2)
         aside(t.both, t.OV2, t.outputs_2)
-        aside(t.both, t.T.queries_2, t.scores_2)
+        aside(t.both, t.queries_2.mT, t.scores_2)
         torch.matmul(t.embeddings, w.Q1, out=t.queries_1)
         torch.matmul(t.embeddings, w.K1, out=t.keys_1)
         return t
@@ -326,29 +310,29 @@ class TableForward:
         K, C, aside, plus_product = self.K, self.C, self.kernels.product_aside, self.kernels.plus_product
         with self.kernels.after_layer_1_backward():
             g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
-            torch.matmul(t.T.embeddings, g_queries_1, out=grads.Q1)
-            torch.matmul(t.T.embeddings, g_keys_1, out=grads.K1)
-            g_through_scores = plus_product(g_queries_1 @ w.T.Q1, g_keys_1, w.T.K1)
+            torch.matmul(t.embeddings.mT, g_queries_1, out=grads.Q1)
+            torch.matmul(t.embeddings.mT, g_keys_1, out=grads.K1)
+            g_through_scores = plus_product(g_queries_1 @ w.Q1.mT, g_keys_1, w.K1.mT)
 
         g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
-        g_OV2 = t.T.both @ g_out2
-        aside(g_OV2, w.T.O2, grads.V2)
-        aside(w.T.V2, g_OV2, grads.O2)
-        g_both = plus_product(g_out2 @ t.T.OV2, g_scores_2, t.queries_2)
+        g_OV2 = t.both.mT @ g_out2
+        aside(g_OV2, w.O2.mT, grads.V2)
+        aside(w.V2.mT, g_OV2, grads.O2)
+        g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
-        g_QK2 = self._scaled(t.T.equal_rows, g_queries_2)
+        g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
         aside(g_QK2, w.K2, grads.Q2)
         aside(g_QK2.mT, w.Q2, grads.K2)
-        g_equal = plus_product(g_equal, g_queries_2, t.T.QK2)
+        g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
 
         g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
         g_through, g_constant = g_equal.split_with_sizes([C, 1], -2)
         g_outputs_1 += g_through
         g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant  # the rows of `=` and its position
-        aside(t.T.values_1, g_outputs_1, grads.O1)
-        g_values_1 = g_outputs_1 @ w.T.O1
-        aside(t.T.embeddings, g_values_1, grads.V1)
-        plus_product(g_embeddings, g_values_1, w.T.V1)
+        aside(t.values_1.mT, g_outputs_1, grads.O1)
+        g_values_1 = g_outputs_1 @ w.O1.mT
+        aside(t.embeddings.mT, g_values_1, grads.V1)
+        plus_product(g_embeddings, g_values_1, w.V1.mT)
         self.kernels.join()
 
         torch.add(g_embeddings[..., :K, :], g_through_scores[..., :K, :], out=grads.E)

@@ -71,7 +71,8 @@ class Trace:
     @property
     def resid_pre(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` before the last layer's attention."""
-        return self.residuals[list(self.residuals)[-3 if self._has_mlp else -2]]
+        parts = list(self.residuals)
+        return self.residuals[parts[parts.index(self._last_attention) - 1]]
 
     @property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
@@ -81,7 +82,7 @@ class Trace:
     @property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` after the last layer's attention, before its MLP."""
-        return self.residuals[f"attention {self.config.model.n_layers}"]
+        return self.residuals[self._last_attention]
 
     @property
     def preactivations(self) -> Float[Tensor, "*M B h"]:
@@ -109,10 +110,12 @@ class Trace:
         return self.last[LOGITS]
 
     @property
-    def _has_mlp(self) -> bool:
-        return self.config.model.d_mlp[-1] is not None
+    def _last_attention(self) -> str:
+        """The name of the last layer's attention among the parts."""
+        return f"attention {self.config.model.n_layers}"
 
     def _of_mlp(self, name: str) -> Tensor:
+        """A quantity of the last MLP; `NotDefined` where there is none."""
         require(self.config, f"{name} of the last MLP", LAST_MLP)
         return self.last[name]
 
@@ -135,12 +138,12 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
         return _activations(stack, tokens, [hook], only_equals=False)[hook]
 
     return Trace(
-        stack.config,
-        tokens,
-        [seen[hook] for hook in patterns],
-        {part: seen[hook] for part, hook in residuals.items()},
-        {name: seen[hook] for name, hook in last.items()} | {LOGITS: seen[LOGITS]},
-        all_positions,
+        config=stack.config,
+        tokens=tokens,
+        patterns=[seen[hook] for hook in patterns],
+        residuals={part: seen[hook] for part, hook in residuals.items()},
+        last={name: seen[hook] for name, hook in last.items()} | {LOGITS: seen[LOGITS]},
+        all_positions=all_positions,
     )
 
 

@@ -21,7 +21,7 @@ from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import Tables, Weights, covers
+from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.schedule import SlotScores
@@ -45,16 +45,12 @@ class TableGradient:
             weights = {name: weight[0] for name, weight in weights.items()}
             grads = {name: grad[0] for name, grad in grads.items()}
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
-        self._tables: Tables | None = None
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
         w = self._weights
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
-        if self._tables is None:
-            self._tables = Tables.empty(w)
-        tables = self._table.begin_tables(w, self._tables)
-        trace = self._table.forward(w, tokens, tables, self._edit_layer_1)
+        trace = self._table.forward(w, tokens, edit_layer_1=self._edit_layer_1)
         losses, grad = self._cross_entropy(self._table.logits(trace), labels)
         self._table.backward(w, trace, grad, self._grads)
         return losses.view(-1)

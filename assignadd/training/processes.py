@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -37,6 +37,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def can_fork() -> bool:
+    """Whether processes can be forked safely, and end when this one does: on Linux."""
     return sys.platform == "linux"
 
 
@@ -56,45 +57,42 @@ class ProcessDied(UserError):
         super().__init__("a process died; run the same command to go on from what was saved last")
 
 
-class SameProcess:
-    """The interface of `ProcessPool` without processes: every task runs here, item after item."""
-
-    def __init__(self, items: Sequence[Any], tasks: Mapping[str, Task]):
-        self._items, self._tasks = items, tasks
-
-    def call(self, task: str, *arguments: Any) -> list[Any]:
-        return [self._tasks[task](item, *arguments) for item in self._items]
-
-    def close(self) -> None: ...
-
-
 class ProcessPool:
-    """Processes that each keep some items; a task runs on every item in the process that has it."""
+    """Processes that each keep some items; a task runs on every item in the process that has it.
+
+    With one process, or where the system cannot fork, every task runs in this one.
+    """
 
     def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
-        context = get_context("fork")
+        self._items, self._tasks = items, tasks
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
         self._end = weakref.finalize(self, _kill, self._processes)  # when Python exits at the latest
-        for i in range(processes):
-            ours, theirs = context.Pipe()
-            self._pipes.append(ours)
-            process = context.Process(
-                target=_serve, args=(theirs, items[i::processes], tasks, os.getpid()), daemon=True
-            )
-            with warnings.catch_warnings():
-                # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                process.start()
-            theirs.close()
-            self._processes.append(process)
+        if processes > 1 and can_fork():
+            for i in range(processes):
+                self._fork(items[i::processes])
+
+    def _fork(self, items: Sequence[Any]) -> None:
+        """Starts a process that has these items."""
+        context = get_context("fork")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, items, self._tasks, os.getpid()), daemon=True)
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        theirs.close()
+        self._pipes.append(ours)
+        self._processes.append(process)
 
     def call(self, task: str, *arguments: Any) -> list[Any]:
         """tasks[task](item, *arguments) for every item, in the order of the items."""
+        if not self._pipes:
+            return [self._tasks[task](item, *arguments) for item in self._items]
         for pipe in self._pipes:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
                 pipe.send((task, arguments))
-        replies = [self._reply(pipe) for pipe in self._pipes]
+        replies = [_reply(pipe) for pipe in self._pipes]
         return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
 
     def each(self, task: str, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
@@ -105,30 +103,41 @@ class ProcessPool:
         waiting = list(enumerate(arguments))[::-1]
         busy: dict[Any, int] = {}
 
-        def give(pipe: Connection) -> None:
+        def send_next(pipe: Connection) -> None:
             if waiting:
                 busy[pipe], argument = waiting.pop()
                 pipe.send((task, (argument,)))
 
         for pipe in self._pipes:
-            give(pipe)
+            send_next(pipe)
         while busy:
-            for ready in wait(list(busy)):
-                done = busy.pop(ready), self._reply(cast(Connection, ready))[0]
-                give(cast(Connection, ready))
-                yield done
+            for pipe in cast(list[Connection], wait(list(busy))):
+                index, result = busy.pop(pipe), _reply(pipe)[0]
+                send_next(pipe)
+                yield index, result
 
     def close(self) -> None:
+        """Ends the processes, also those that are at work."""
         self._end()
 
-    def _reply(self, pipe: Connection) -> Any:
-        try:
-            failed, reply = pipe.recv()
-        except (EOFError, OSError):
-            raise ProcessDied from None
-        if failed:
-            raise RuntimeError(f"a process failed:\n{reply}")
-        return reply
+
+def _reply(pipe: Connection) -> Any:
+    """What a process answers; an error where its task failed or it died."""
+    try:
+        failed, reply = pipe.recv()
+    except (EOFError, OSError):
+        raise ProcessDied from None
+    if failed:
+        raise RuntimeError(f"a process failed:\n{reply}")
+    return reply
+
+
+def _pool_for(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> ProcessPool | None:
+    """Processes that call the function with an argument by its index; None where one process is enough."""
+    n = min(processes, len(arguments))
+    if n <= 1 or not can_fork():
+        return None
+    return ProcessPool(range(n), n, {"call": lambda _, i: function(arguments[i])})
 
 
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
@@ -137,15 +146,12 @@ def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], proces
     In this process, one after the other, where only one is asked for or the system cannot fork. What the function
     returns is sent here. The function must not use Polars, whose threads a forked process does not have.
     """
-    n = min(processes, len(arguments)) if can_fork() else 1
-    if n <= 1:
+    pool = _pool_for(function, arguments, processes)
+    if pool is None:
         yield from ((i, function(argument)) for i, argument in enumerate(arguments))
         return
-    pool = ProcessPool(range(n), n, {"do": lambda _, i: function(arguments[i])})
-    try:
-        yield from pool.each("do", range(len(arguments)))
-    finally:
-        pool.close()
+    with closing(pool):
+        yield from pool.each("call", range(len(arguments)))
 
 
 @contextmanager
@@ -155,20 +161,17 @@ def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], proc
     With one process, or where the system cannot fork, the calls are made after the body. An error of a call is raised
     after the body; an error of the body stops the calls.
     """
-    n = min(processes, len(arguments)) if can_fork() else 1
-    if n <= 1:
+    pool = _pool_for(function, arguments, processes)
+    if pool is None:
         yield
         for argument in arguments:
             function(argument)
         return
-    pool = ProcessPool(range(n), n, {"do": lambda _, i: function(arguments[i])})
-    with ThreadPoolExecutor(1) as thread:  # which gives each process its next argument
-        try:
-            done = thread.submit(lambda: list(pool.each("do", range(len(arguments)))))
-            yield
-            done.result()
-        finally:
-            pool.close()  # first, as the thread waits for the last call
+    # The thread gives each process its next argument. It waits for the last call, so the pool is closed before it.
+    with ThreadPoolExecutor(1) as thread, closing(pool):
+        calls = thread.submit(list, pool.each("call", range(len(arguments))))
+        yield
+        calls.result()
 
 
 def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:
@@ -177,6 +180,7 @@ def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:
+    """Ends the processes and waits until they are gone."""
     for process in processes:
         process.kill()
     for process in processes:
@@ -184,6 +188,7 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 
 
 def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
+    """Runs the tasks that come through the pipe on every item, and sends what they return, until it is killed."""
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
     end_with_parent(parent)

@@ -69,28 +69,31 @@ class SlotScores:
     """
 
     def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
-        task, optims = configs[0].task, [c.optim for c in configs]
+        task, optims, vocabulary = configs[0].task, [c.optim for c in configs], Vocabulary(configs[0].task)
         column = partial(torch.tensor, device=step.device)
+        self._step = step
         self._scores = column([o.slot_score for o in optims], dtype=torch.float64)
-        self._from, self._until = (
-            column([getattr(o, f"slot_score_{end}") for o in optims]) for end in ("from", "until")
-        )
-        self._step, self._operands, vocabulary = step, slice(task.prefix + 1, task.length - 1), Vocabulary(task)
-        self._variables = vocabulary.first_variable, vocabulary.first_variable + task.n_vars
-        self._rows = vocabulary.size, vocabulary.size + task.length
+        self._from = column([o.slot_score_from for o in optims])
+        self._until = column([o.slot_score_until for o in optims])
+        self._slots = slice(task.prefix + 1, task.length - 1)
+        self._first_variable = vocabulary.first_variable
+        self._after_variables = vocabulary.first_variable + task.n_vars
+        self._n_tokens, self._n_rows = vocabulary.size, vocabulary.size + task.length
 
     def add(
         self, tokens: Int[Tensor, "*M B T"], attention: Float[Tensor, "*M B T T"], usage: Float[Tensor, "*M B rows"]
     ) -> None:
         """Changes layer 1's attention, and what `=` gets of each row of the tables, to those with the added scores."""
-        active = (self._from <= self._step) & (self._step < self._until)
-        scores = torch.where(active, self._scores, 0).to(attention.dtype).view(-1, *[1] * (tokens.dim() - 1))
-        operands, (first, end), (n_tokens, n_rows) = tokens[..., self._operands].long(), self._variables, self._rows
-        of_equals, used = attention[..., -1, :], usage[..., :n_rows]
-        added = of_equals[..., self._operands] * torch.expm1(scores * ((operands >= first) & (operands < end)))
+        is_active = (self._from <= self._step) & (self._step < self._until)
+        scores = torch.where(is_active, self._scores, 0).to(attention.dtype).view(-1, *[1] * (tokens.dim() - 1))
+        operands = tokens[..., self._slots].long()
+        is_variable = (operands >= self._first_variable) & (operands < self._after_variables)
+        of_equals, used = attention[..., -1, :], usage[..., : self._n_rows]
+        # A weight is multiplied by exp(score); then all are divided by their new sum.
+        added = of_equals[..., self._slots] * torch.expm1(scores * is_variable)
         total = 1 + added.sum(-1, keepdim=True)
-        of_equals[..., self._operands] += added
-        used[..., n_tokens:][..., self._operands] += added
+        of_equals[..., self._slots] += added
+        used[..., self._n_tokens :][..., self._slots] += added
         for token, amount in zip(operands.split(1, -1), added.split(1, -1), strict=True):
             used.scatter_add_(-1, token, amount)  # one at a time: the order of two sums would not be fixed
         of_equals /= total
@@ -111,7 +114,7 @@ class LiteralsLater:
 
     def sample(self, step: Tensor | int, rows: int) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
-        late, early = (sampler.sample(step, rows) for sampler in (self._always, self._at_first))
+        late, early = self._always.sample(step, rows), self._at_first.sample(step, rows)
         withheld = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
         tokens = torch.where(withheld.unsqueeze(-1), early.tokens, late.tokens)
         return Batch(tokens, torch.where(withheld, early.labels, late.labels))
@@ -145,14 +148,16 @@ def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.devi
 
 
 def _part(optim: Optim) -> str:
+    """The part that is frozen at some step, or `none`."""
     return optim.frozen if optim.frozen_until else "none"
 
 
 def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model."""
-    layers = range(1, config.model.n_layers + 1)
-    parts = {f"{kind}{n}": [f"blocks.{n - 1}.{w}" for w in names] for kind, names in WEIGHTS.items() for n in layers}
-    prefixes = tuple((parts | {"W_E": ["embed.W_E"], "none": []}).get(part, []))
+    """Name -> shape of the weights of a part of one model, such as QK1; empty for `none`."""
+    if part == "none":
+        return {}
+    kind, layer = part[:-1], part[-1]
+    prefixes = ("embed.W_E",) if part == "W_E" else tuple(f"blocks.{int(layer) - 1}.{name}" for name in WEIGHTS[kind])
     return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}
 
 

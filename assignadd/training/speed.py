@@ -6,7 +6,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -19,16 +19,13 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.trainer import Group, Trainer, prepare
 
-# Parts of a round of steps, after each of which the machine's matrix products and other implementations are timed.
+# Parts of a round of steps, after each of which the machine's matrix products are timed.
 PARTS = 8
-
-Step = Callable[[], object]
-"""One training step of another implementation, on a batch of its own."""
+FEWEST_ROUNDS = 3
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
@@ -42,6 +39,7 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
 
 
 def seconds_of(do: Callable[[], object]) -> float:
+    """Wall time of one call."""
     start = time.perf_counter()
     do()
     return time.perf_counter() - start
@@ -84,69 +82,48 @@ def _reference_products(config: Config) -> int:
     return config.optim.batch * per_sequence
 
 
-def on_threads(
-    config: Config, threads: int, seconds: float, peers: Callable[[Batch], Mapping[str, Step]] = lambda batch: {}
-) -> dict[str, float]:
-    """One model's training step on `threads` threads: ours, its floor, and other implementations by name.
-
-    A machine that others use too is fast or slow for seconds at a time. Everything is therefore timed in turns. Each
-    number is the median of at least three rounds of turns, and so is each ratio of the numbers of a round.
-    """
+def on_threads(config: Config, threads: int, seconds: float) -> dict[str, float]:
+    """One model's training step on `threads` threads and its floor, over about `seconds`."""
     prepare("cpu", threads, config)
     group = one_model(config)
     group.advance(3)
-    others = peers(group.sampler.sample(0, config.optim.batch))
+    return medians(lambda: time_round(config, group), seconds)
+
+
+def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[str, float]:
+    """The median of each number over at least three rounds, which take about `seconds`."""
     rounds: list[dict[str, float]] = []
-    while len(rounds) < 3 or sum(each["step_ms"] for each in rounds) * group.steps_ahead < 1e3 * seconds:
-        times = _round(config, group, others)
-        ratios = {f"{name}_over_step": times[f"{name}_ms"] / times["step_ms"] for name in others}
-        rounds.append(times | {"step_over_floor": times["step_ms"] / times["floor_ms"]} | ratios)
+    end = time.perf_counter() + seconds
+    while len(rounds) < FEWEST_ROUNDS or time.perf_counter() < end:
+        rounds.append(time_once())
     return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 
-def _round(config: Config, group: Group, peers: Mapping[str, Step]) -> dict[str, float]:
-    """Times the steps whose sequences are drawn together, so that drawing counts in full, and the others in between.
+def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
+    """Times the steps whose sequences are drawn together, so that drawing counts in full, and their floor.
 
-    A peer has every other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
+    A machine that others use too is fast or slow for seconds at a time. Matrix products are therefore timed in between,
+    and so is what `after_part` does, which is called with the number of each part of the steps.
     """
     step_seconds, rates = 0.0, list[float]()
-    times = {name: {True: list[float](), False: list[float]()} for name in peers}
     for part in range(PARTS):
         steps = len(range(part, group.steps_ahead, PARTS))
         step_seconds += seconds_of(partial(group.advance, steps))
-        rates.append(_product_gflops(config))
-        onednn = part % 2 == 0
-        for name, step in peers.items():
-            times[name][onednn].append(_peer_ms(step, onednn))
+        rates.append(product_gflops(config))
+        after_part(part)
     rate = statistics.median(rates)
     step_ms = 1e3 * step_seconds / group.steps_ahead
-    found = {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
-    return found | {f"{name}_ms": min(map(statistics.median, each.values())) for name, each in times.items()}
+    floor_ms = flops(config) / rate / 1e6
+    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": floor_ms, "step_over_floor": step_ms / floor_ms}
 
 
-def _product_gflops(config: Config) -> float:
+def product_gflops(config: Config) -> float:
     """The rate of a product of the MLP's shape, the largest of a step, over 20 ms."""
     B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
     out = torch.empty(B, h)
     return 2 * B * d * h / milliseconds(lambda: torch.mm(a, b, out=out), 0.02) / 1e6
-
-
-def _peer_ms(step: Step, onednn: bool) -> float:
-    torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
-    step()  # not timed: after training steps of ours, the first takes longer
-    ms = 1e3 * seconds_of(step)
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    return ms
-
-
-def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
-    """Wall time of one step of a whole stack on `threads` threads, over a round of the sampler's look-ahead."""
-    with closing(
-        Trainer(config, [Member(i) for i in range(n_models)], splits(config, n_models), threads=threads)
-    ) as trainer:
-        return _round_ms(trainer, trainer.groups[0].steps_ahead)
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
@@ -159,19 +136,33 @@ def sampler_rate(config: Config, seconds: float) -> float:
 
 
 def evaluation(config: Config, seconds: float) -> dict[str, float]:
-    """Sequences a second that one thread answers and marks, and its time over that of its matrix products."""
+    """Sequences a second that one thread answers and marks, and the time over that of its matrix products."""
     prepare("cpu", 1, config)
     exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
     stack, n = initial_stack(config, [0]), exam.labels.numel()
-    exam.count_correct(stack)
-    times, ratios = list[float](), list[float]()
-    while len(times) < 3 or sum(times) < seconds:
-        times.append(seconds_of(lambda: exam.count_correct(stack)))
-        ratios.append(times[-1] / (forward_flops(config, n) / _product_gflops(config) / 1e9))
-    return {
-        "evaluation_per_second": n / statistics.median(times),
-        "evaluation_over_floor": statistics.median(ratios),
-    }
+
+    def time_once() -> dict[str, float]:
+        taken = seconds_of(lambda: exam.count_correct(stack))
+        floor = forward_flops(config, n) / product_gflops(config) / 1e9
+        return {"evaluation_per_second": n / taken, "evaluation_over_floor": taken / floor}
+
+    time_once()  # the first one is slower
+    return medians(time_once, seconds)
+
+
+def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
+    """Wall time of one step of a whole stack on `threads` threads."""
+    members = [Member(seed) for seed in range(n_models)]
+    with closing(Trainer(config, members, splits(config, n_models), threads=threads)) as trainer:
+        ahead = trainer.groups[0].steps_ahead  # steps whose sequences are drawn together
+        trainer.advance(3)
+        return 1e3 * seconds_of(lambda: trainer.advance(ahead)) / ahead
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has had, in MB."""
+    bytes_of_unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
@@ -188,11 +179,6 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     return 1e6 * (time.perf_counter() - start) / steps / n_models
 
 
-def peak_memory_mb() -> float:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 def splits(config: Config, n: int) -> Tensor:
     """The splits of seeds 0 to n - 1."""
     return torch.stack([pair_split(config.task, i) for i in range(n)])
@@ -201,9 +187,3 @@ def splits(config: Config, n: int) -> Tensor:
 def one_model(config: Config) -> Group:
     """A model that is about to be trained on a CPU."""
     return Group(initial_stack(config, [0]), [Member(0).config(config)], splits(config, 1))
-
-
-def _round_ms(trained: Group | Trainer, ahead: int) -> float:
-    """Mean over as many steps as sequences are drawn for at once, after warming up."""
-    trained.advance(3)
-    return 1e3 * seconds_of(lambda: trained.advance(ahead)) / ahead

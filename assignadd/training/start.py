@@ -7,7 +7,7 @@ from functools import cache
 
 from torch import Tensor
 
-from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
+from assignadd.config import INITIAL, NETWORK, Config, ConfigError, Start, UserError
 from assignadd.config.errors import printable, shortened
 from assignadd.model.stack import Shape, Stack, initial_stack, weight_shapes
 from assignadd.runs.folder import Run, open_run
@@ -23,18 +23,20 @@ class Networks:
 
     def weights(self, config: Config, network: str) -> Stack:
         """The weights of a network, a stack of one; `config` is that of the model that takes them."""
-        found = NETWORK.fullmatch(network)
-        assert found is not None, "checked with the settings"
-        seed, step = int(found["seed"]), found["step"]
-        if found["run"] == INITIAL and step is None:
+        match = NETWORK.fullmatch(network)
+        assert match is not None, "checked with the settings"
+        seed, step = int(match["seed"]), match["step"]
+        if match["run"] == INITIAL and step is None:
             return initial_stack(config, [seed])
-        run = self._open(found["run"])
+        run = self._open(match["run"])
         return self._read(run, run.index_of(seed), None if step is None else int(step))
 
 
 def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
-    """One model of a run; without a step at the last checkpoint, which must be intact: an earlier one is another
-    network."""
+    """One model of a run; without a step at the last checkpoint, which must be intact.
+
+    An earlier one is another network.
+    """
     return run.model_at(max(run.steps, default=None) if step is None else step, index)[1]
 
 
@@ -42,49 +44,44 @@ def check_start(configs: Sequence[Config]) -> None:
     """Refuses a network to start from that cannot be read or has other shapes."""
     networks = Networks()
     for config in configs:
-        _given(config, networks)
+        _weights_from_networks(config, networks)
 
 
 def set_start(trainer: Trainer) -> None:
     """Gives a trainer, which holds the initial weights of the seeds, those that its models start from."""
-    networks = Networks()
     configs = [member.config(trainer.config) for member in trainer.members]
-    given = [_given(config, networks) for config in configs]
-    factors = [_factors(config) for config in configs]
-    if any(given) or any(factors):
-        stack = trainer.stack()
-        for i, own in enumerate(given):
-            for name, weight in own.items():
-                stack[name][i].copy_(weight)
-            for name, factor in factors[i].items():
-                stack[name][i].mul_(factor)
-        trainer.load_state(trainer.state() | {"weights": stack.flat})
+    if all(config.start == Start() for config in configs):
+        return
+    networks, stack = Networks(), trainer.stack()
+    for i, config in enumerate(configs):
+        for name, weight in _weights_from_networks(config, networks).items():
+            stack[name][i].copy_(weight)
+        if config.model.d_mlp[-1] is not None:
+            mlp = f"blocks.{config.model.n_layers - 1}.mlp."
+            stack[f"{mlp}W_in"][i].mul_(config.start.mlp_in_factor)
+            stack[f"{mlp}W_out"][i].mul_(config.start.mlp_out_factor)
+    trainer.load_state(trainer.state() | {"weights": stack.flat})
 
 
-def _given(config: Config, networks: Networks) -> Mapping[str, Tensor]:
-    """The weights of one model, by name, that are not its seed's."""
-    given: dict[str, Tensor] = {}
-    for name, (network, part) in config.start.sources.items():
+def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, Tensor]:
+    """The weights of one model, by name, that are taken from other networks."""
+    weights: dict[str, Tensor] = {}
+    for setting, (network, part) in config.start.sources.items():
         try:
             stack = networks.weights(config, network)
         except (UserError, OSError) as error:
             reason = shortened(printable(str(error)), 200)
-            raise ConfigError(f"start.{name}", network, f"a network that can be read ({reason})") from error
-        wanted, found = (_shapes(c, part) for c in (config, stack.config))
-        if differing := [weight for weight in [*wanted, *found] if wanted.get(weight) != found.get(weight)]:
-            first = differing[0]
-            shapes = f"{first} has the shape {wanted.get(first)} here and {found.get(first)} there"
-            raise ConfigError(f"start.{name}", network, f"a network of the same shape ({shapes})")
-        given |= {weight: stack[weight][0] for weight in wanted}
-    return given
-
-
-def _factors(config: Config) -> dict[str, float]:
-    """The factors on weights of one model, by name, that are not 1."""
-    mlp = f"blocks.{config.model.n_layers - 1}.mlp."
-    factors = {f"{mlp}W_in": config.start.mlp_in_factor, f"{mlp}W_out": config.start.mlp_out_factor}
-    return {name: factor for name, factor in factors.items() if factor != 1}
+            raise ConfigError(f"start.{setting}", network, f"a network that can be read ({reason})") from error
+        here, there = _shapes(config, part), _shapes(stack.config, part)
+        differing = [name for name in [*here, *there] if here.get(name) != there.get(name)]
+        if differing:
+            name = differing[0]
+            shapes = f"{name} has the shape {here.get(name)} here and {there.get(name)} there"
+            raise ConfigError(f"start.{setting}", network, f"a network of the same shape ({shapes})")
+        weights |= {name: stack[name][0] for name in here}
+    return weights
 
 
 def _shapes(config: Config, part: str) -> dict[str, Shape]:
+    """Name -> shape of the weights of a part of one model, or of `all`."""
     return weight_shapes(config) if part == "all" else shapes_of_part(config, part)

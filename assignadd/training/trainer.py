@@ -20,7 +20,7 @@ from assignadd.task.evalsets import recorded_sets
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
-from assignadd.training.processes import ProcessPool, SameProcess, can_fork, shared
+from assignadd.training.processes import ProcessPool, can_fork, shared
 from assignadd.training.schedule import Rates, frozen_of, rates_of, slot_scores_of, training_sampler
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ class Trainer:
         self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
         self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
-        items = range(len(parts))
-        self._pool = ProcessPool(items, processes, tasks) if processes > 1 else SameProcess(items, tasks)
+        self._pool = ProcessPool(range(len(parts)), processes, tasks)
 
     def close(self) -> None:
         self._pool.close()

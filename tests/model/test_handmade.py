@@ -10,30 +10,25 @@ from torch import Tensor
 
 from assignadd.config import Config, Numerics, Task
 from assignadd.model.circuits import OV, QK
-from assignadd.model.forward import answer_logits, trace
-from assignadd.model.handmade import fourier_mlp, handmade, table_mlp
+from assignadd.model.forward import answer_logits
+from assignadd.model.handmade import fourier_mlp, handmade
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, EvalSet
-from assignadd.task.positions import roles
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from tests.task.test_family import OPERATIONS
 
 PAPER = Task()
 TASKS = {
     "paper": PAPER,
     "small": Task(modulus=5, n_vars=4, length=12, max_assignments=3, banned_first="ab", banned_second="ab"),
     "full prefix": Task(modulus=7, n_vars=6, length=16, max_assignments=6, banned_first="ab", banned_second="ef"),
-    "even": Task(modulus=6, n_vars=3, length=10, max_assignments=3, banned_first="a", banned_second="b"),
-    "two numbers": Task(modulus=2, n_vars=3, length=10, max_assignments=2, banned_first="a", banned_second="b"),
     "one variable": Task(
         modulus=11, n_vars=1, length=6, max_assignments=1, banned_first="", banned_second="", two_var_ratio=0.0
     ),
     "long": Task(modulus=13, n_vars=26, length=40, max_assignments=10),
 }
-KINDS = ("fourier", "table")
 
 
 def sequences(task: Task, evalset: EvalSet, rows: int) -> Batch | None:
@@ -48,11 +43,10 @@ def accuracy(logits: Tensor, labels: Tensor) -> float:
     return (logits.argmax(-1) == labels).double().mean().item()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TASKS)
-def test_accuracy_is_one_on_every_set(name: str, kind: str) -> None:
+def test_accuracy_is_one_on_every_set(name: str) -> None:
     task = TASKS[name]
-    stack = handmade(Config(task=task), kind)
+    stack = handmade(Config(task=task))
     batches = [b for s in ALL_SETS if (b := sequences(task, s, 2000)) is not None]
     assert len(batches) >= 3
     for batch in batches:
@@ -62,43 +56,23 @@ def test_accuracy_is_one_on_every_set(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*(name for name, task in OPERATIONS.items() if task.operands == 2 and task.operation != "add"), "subtract mod 59"],
-)
-def test_every_operation_of_two_operands_is_solved(name: str) -> None:
-    task = Task(operation="subtract") if name == "subtract mod 59" else OPERATIONS[name]
-    stack = handmade(Config(task=task))
-    batches = [b for s in ALL_SETS if (b := sequences(task, s, 300)) is not None]
-    assert len(batches) >= 18
-    for batch in batches:
-        logits = answer_logits(stack, batch.tokens)
-        assert accuracy(logits, batch.labels) == 1.0
-        assert torch.nn.functional.cross_entropy(logits[0].double(), batch.labels[0]) < 1e-5
-    # `=` attends to the first value N times as much as to the second.
-    tokens, N = batches[0].tokens[0], task.modulus
-    attention = trace(stack, tokens[None]).attention(2)[0, :, 0, 0].gather(-1, roles(task, tokens).value_positions)
-    torch.testing.assert_close(attention, torch.tensor([N / (N + 1), 1 / (N + 1)]).expand_as(attention))
-
-
-@pytest.mark.parametrize(
-    ("task", "kind", "said"),
+    ("task", "said"),
     [
-        (Task(operands=1), None, "task.operands = 1: expected 2 for the hand-made model"),
-        (Task(hops=1), None, "task.hops = 1: expected 0 for the hand-made model"),
-        (Task(rebinding=0.5), None, "task.rebinding = 0.5: expected 0 for the hand-made model"),
-        (Task(operation="multiply", modulus=128), None, "task.modulus = 128: expected at most 127"),
-        (Task(operation="multiply"), "fourier", "expected table for the hand-made model of operation multiply"),
+        (Task(operands=1), "task.operands = 1: expected 2 for the hand-made model"),
+        (Task(hops=1), "task.hops = 1: expected 0 for the hand-made model"),
+        (Task(rebinding=0.5), "task.rebinding = 0.5: expected 0 for the hand-made model"),
+        (Task(operation="multiply"), "task.operation = 'multiply': expected add for the hand-made model"),
+        (Task(modulus=12), "task.modulus = 12: expected an odd number for the hand-made model"),
     ],
 )
-def test_where_no_model_is_written_down_is_said_in_one_line(task: Task, kind, said: str) -> None:
+def test_where_no_model_is_written_down_is_said_in_one_line(task: Task, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        handmade(Config(task=task), kind)
+        handmade(Config(task=task))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_reference_transformer_agrees(kind: str, dtype: str) -> None:
-    stack = handmade(Config(numerics=Numerics(dtype=dtype)), kind)
+def test_the_reference_transformer_agrees(dtype: str) -> None:
+    stack = handmade(Config(numerics=Numerics(dtype=dtype)))
     assert stack.flat.dtype == getattr(torch, dtype) and len(stack) == 1
     for evalset in EVAL_SETS[::3]:
         batch = sequences(PAPER, evalset, 60)
@@ -114,13 +88,12 @@ def test_a_variable_added_to_itself() -> None:
     assert logits.argmax(-1).item() == 80 % N
 
 
-# The adders alone.
+# The adder alone.
 
 
-@pytest.mark.parametrize("N", [*range(2, 31), 45, 58, 59, 60, 97])
-@pytest.mark.parametrize("kind", KINDS)
-def test_adders_lead_by_a_margin_on_all_pairs(kind: str, N: int) -> None:
-    W_in, W_out = table_mlp(N) if kind == "table" else fourier_mlp(N, range(0 if N == 2 else 1, N // 2 + 1))
+@pytest.mark.parametrize("N", [*range(3, 31, 2), 45, 59, 97])
+def test_the_adder_leads_by_a_margin_on_all_pairs(N: int) -> None:
+    W_in, W_out = fourier_mlp(N, range(1, N // 2 + 1))
     logits = torch.relu(W_in[:, None] + W_in) @ W_out
     right = ((torch.arange(N)[:, None] + torch.arange(N)) % N)[..., None]
     lead = logits.gather(-1, right)[..., 0] - logits.scatter(-1, right, -torch.inf).amax(-1)
@@ -145,26 +118,13 @@ def test_fourier_neurons_are_the_papers_cosines() -> None:
     torch.testing.assert_close(cache["blocks.1.mlp.hook_pre"][:, -1], torch.stack(expected, -1), rtol=0, atol=1e-9)
 
 
-def test_spectra_of_the_two_kinds() -> None:
-    """Each Fourier neuron has one frequency; a table neuron, a ramp in n, has many."""
-    shares = {}
-    for kind in KINDS:
-        stack = handmade(kind=kind)
-        numbers = stack.W_E[0, : PAPER.modulus] @ OV(stack, 2)[0] @ stack["blocks.1.mlp.W_in"][0]  # (N, h)
-        power = torch.fft.rfft(numbers.double(), dim=0)[1:].abs().square()
-        shares[kind] = power.amax(0) / power.sum(0)
-    assert shares["fourier"].min() > 0.999 and shares["table"].max() < 0.7
-
-
 @pytest.mark.usefixtures("unchecked")
 def test_errors_say_what_is_accepted() -> None:
-    with pytest.raises(ValueError, match=r"^kind = 'cosine': expected fourier or table$"):
-        handmade(kind="cosine")
-    for kind, frequencies in (("fourier", [30]), ("fourier", []), ("table", [1])):
-        with pytest.raises(ValueError, match=r"expected numbers from 0 to N // 2 = 29, for kind fourier alone$"):
-            handmade(kind=kind, frequencies=frequencies)
-    with pytest.raises(ValueError, match=r"^frequencies = \(2, 4\) do not tell all sums mod 12 apart"):
-        handmade(Config(task=dataclasses.replace(PAPER, modulus=12)), frequencies=(2, 4))
+    for frequencies in ([30], [], [0]):
+        with pytest.raises(ValueError, match=r"expected numbers from 1 to N // 2 = 29$"):
+            handmade(frequencies=frequencies)
+    with pytest.raises(ValueError, match=r"^frequencies = \(3, 6\) do not tell all sums mod 15 apart"):
+        handmade(Config(task=dataclasses.replace(PAPER, modulus=15)), (3, 6))
 
 
 # The paper's measures, sequence by sequence.
@@ -229,7 +189,7 @@ def ov2_mlp2_accuracy(stack: Stack) -> float:
     return right / N**2
 
 
-@pytest.mark.parametrize("name", ["paper", "full prefix", "even", "long"])
+@pytest.mark.parametrize("name", ["paper", "full prefix", "long"])
 def test_attention_measures_are_one(name: str) -> None:
     stack = handmade(Config(task=TASKS[name]))
     for evalset in (s for s in EVAL_SETS if s.pair == "seen"):
@@ -238,10 +198,9 @@ def test_attention_measures_are_one(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TASKS)
-def test_weight_measures_are_one(name: str, kind: str) -> None:
-    stack = handmade(Config(task=TASKS[name]), kind)
+def test_weight_measures_are_one(name: str) -> None:
+    stack = handmade(Config(task=TASKS[name]))
     assert (qk1_num_to_prev_var(stack), qk2_ov1_var_identity(stack), ov2_mlp2_accuracy(stack)) == (1.0, 1.0, 1.0)
 
 

@@ -14,6 +14,7 @@ from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training import speed
 from assignadd.training.speed import flops, forward_flops
+from benchmarks import peers
 
 
 class ProductCounter(TorchDispatchMode):
@@ -68,8 +69,10 @@ def test_steps_and_peers_are_timed_in_turns_and_numbers_are_medians_of_rounds(mo
         return 8.0 / slow[(calls.count("steps") - 1) // 8]
 
     monkeypatch.setattr(speed, "seconds_of", seconds_of)
-    monkeypatch.setattr(speed, "_product_gflops", product_gflops)
-    found = speed.on_threads(config, 1, 0.01, lambda batch: {"plain": peer})
+    monkeypatch.setattr(peers, "seconds_of", seconds_of)
+    monkeypatch.setattr(speed, "product_gflops", product_gflops)
+    monkeypatch.setattr(peers, "cpu_peers", lambda config, batch: {"plain": peer})
+    found = peers.beside_peers(config, 1, 0.0)
     turns = [["steps", "products", "warms up", timed] for timed in ("with oneDNN", "without")]
     assert calls == [*turns[0], *turns[1]] * 4 * 3
     step_ms, floor_ms = 1 + 50 / ahead, flops(config) / 8e6  # where slow is 1

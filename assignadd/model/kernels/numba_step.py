@@ -3,17 +3,14 @@
 The formulas are those of `TableForward` (`model/table.py`), which explains them; a test holds both equal. Every thread
 runs the same function on its share of the sequences, and waits for the others where it needs what is theirs. The
 sequences pass a chunk at a time, each chunk in the memory of the one before, forward and at once backward: what is
-written is so little that it is still in the processor's cache when it is read. All arrays are C-contiguous matrices in
-single precision, so that every function is compiled once. A name with _T is that of a transposed matrix.
+written is so little that it is still in the processor's cache when it is read. `numba_arrays` says what the arrays are.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32
 
 from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
@@ -29,105 +26,8 @@ from assignadd.model.kernels.numba_functions import (
 )
 from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
 
-Array = np.ndarray
 # For functions that only compiled code calls, with more arguments than it takes time to compile for Python.
 inner = partial(compiled, no_cpython_wrapper=True)
-
-
-class Weights(NamedTuple):
-    """The weights, or their gradients."""
-
-    E: Float32[Array, "K d"]
-    pos: Float32[Array, "T d"]
-    Q1: Float32[Array, "d dh"]
-    K1: Float32[Array, "d dh"]
-    V1: Float32[Array, "d dh"]
-    O1: Float32[Array, "dh d"]
-    Q2: Float32[Array, "d dh"]
-    K2: Float32[Array, "d dh"]
-    V2: Float32[Array, "d dh"]
-    O2: Float32[Array, "dh d"]
-    W_in: Float32[Array, "d h"]
-    W_out: Float32[Array, "h d"]
-    U: Float32[Array, "d N"]
-
-
-# The shapes of the next three are what `cpu_step` allocates. C = K + T rows stand for K tokens and T positions; scores
-# of 2C rows have S columns, some of them spare. A batch passes n sequences at a time.
-
-
-class Tables(NamedTuple):
-    """What follows from the weights alone, for all sequences."""
-
-    rows: Float32[Array, "4*C+1 d"]
-    """Embeddings; what layer 1 writes for each; E_= + P_=; what layer 2 writes for the first 2C."""
-    queries_1: Float32[Array, "C dh"]
-    keys_1: Float32[Array, "C dh"]
-    values_1: Float32[Array, "C dh"]
-    scores_1: Float32[Array, "C C"]
-    factors_1: Float32[Array, "C C"]
-    """Exponentials of the scores."""
-    OV2: Float32[Array, "d d"]
-    equal_Q2: Float32[Array, "C+1 dh"]
-    queries_2: Float32[Array, "C+1 d"]
-    scores_2_T: Float32[Array, "C+1 S"]
-    positions: Float32[Array, "3*T+1 d"]
-    """The rows of positions and of E_= + P_=, in the order of `Chunk.used`."""
-    read_out: Float32[Array, "h N"]
-    """W_out W_U."""
-    # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
-    U_T: Float32[Array, "N d"]
-    W_in_T: Float32[Array, "h d"]
-    read_out_T: Float32[Array, "N h"]
-    positions_T: Float32[Array, "d 3*T"]
-    position_scores_2: Float32[Array, "S T"]
-
-
-class Chunk(NamedTuple):
-    """What the passes of n sequences write."""
-
-    attention_1: Float32[Array, "n*T T"]
-    """0 for keys after the query, to which nothing is written."""
-    attention_2: Float32[Array, "n T"]
-    copied: Float32[Array, "n T"]
-    used: Float32[Array, "n 3*T+1"]
-    """For each position: attention of `=` in layer 2, by way of layer 1, in layer 1; then 1."""
-    scores_2: Float32[Array, "n S"]
-    """And then their gradient."""
-    resid_mid: Float32[Array, "n d"]
-    neurons: Float32[Array, "n h"]
-    logits: Float32[Array, "n N"]
-    """And then their gradient."""
-    g_neurons: Float32[Array, "n h"]
-    g_resid: Float32[Array, "n d"]
-    g_used: Float32[Array, "n 3*T"]
-    g_scores: Float32[Array, "n T"]
-    g_passed_on: Float32[Array, "n T"]
-    # Memory of `layer_1_backward`.
-    g_by_key: Float32[Array, "T+1 T"]
-    g_positions: Float32[Array, "C T"]
-
-
-class Sums(NamedTuple):
-    """Gradients of what all sequences share, added up over the chunks of a thread."""
-
-    scores_1: Float32[Array, "C C"]
-    scores_2_T: Float32[Array, "C+1 S"]
-    outputs: Float32[Array, "3*C+1 d"]
-    positions: Float32[Array, "3*T+1 d"]
-    W_in: Float32[Array, "d h"]
-    read_out_T: Float32[Array, "N h"]
-    """With fewer columns than rows, products of MKL take longer."""
-    U_T: Float32[Array, "N d"]
-
-
-class Update(NamedTuple):
-    """What AdamW reads and writes; empty where only gradients are asked for."""
-
-    weights: Float32[Array, " P"]
-    grad: Float32[Array, " P"]
-    mean: Float32[Array, " P"]
-    square: Float32[Array, " P"]
 
 
 @inner
@@ -192,7 +92,8 @@ def write_tables(thread, threads, meeting, w, t, equals, scale):
 @inner
 def forward(w, t, chunk, tokens, logits):
     """Writes the logits of the sequences of a chunk."""
-    (n, T), C = tokens.shape, len(t.scores_1)
+    n, T = tokens.shape
+    C = len(t.scores_1)
     used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     outputs = t.rows[C:]
     layer_1(t.scores_1, t.factors_1, tokens, chunk.attention_1, used)
@@ -222,7 +123,8 @@ def transpose_tables(w, t):
 @inner
 def backward(t, chunk, sums, tokens, g_logits, beta):
     """Adds the gradients of a chunk to `beta` times the sums so far, which products do not read where it is 0."""
-    (n, T), C = tokens.shape, len(t.scores_1)
+    n, T = tokens.shape
+    C = len(t.scores_1)
     used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid, g_used, g_scores_2 = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_used[:n], scores_2
     outputs = t.rows[C:]
@@ -317,49 +219,63 @@ def add_sums(total, sums_of_others, first, last):
             total[j] += other[j]
 
 
+@inner
+def pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, in_double):
+    """Writes the losses of a batch's sequences from `first` to `last`, and the sums of their gradients."""
+    n = len(chunk.used)
+    clear(sums.scores_1)
+    clear(sums.scores_2_T)
+    clear(sums.outputs)
+    for start in range(first, last, n):
+        end = min(start + n, last)
+        sequences, logits = tokens[start:end], chunk.logits[: end - start]
+        forward(w, t, chunk, sequences, logits)
+        cross_entropy(logits, labels[start:end], losses[start:end], len(losses), in_double)
+        backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
+
+
+@inner
+def mean(x):
+    """The mean of a vector, added up in double precision and in order."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total / len(x)
+
+
 @partial(compiled, nogil=True)
-def train(
-    thread, threads, meeting, w, g, t, g_t, chunk, sums, total, all_sums, tokens, labels, losses, loss, diverged_at,
-    equals, scale, in_double, update, rates, first_step, settings,
-):  # fmt: skip
-    """Loss and gradients of as many batches as there are learning rates, one after the other, with updates or without.
+def train(thread, threads, meeting, shared, chunk, sums, batches, update, constants):
+    """Loss and gradients of every step's batch, one after the other, with updates or without.
 
     A model whose loss is not finite stops before its update.
     """
-    B, n, P = len(losses), len(chunk.used), len(update.weights)
-    first, last = share(B, thread, threads)
-    for step in range(len(rates)):
+    w, g, t, all_sums = shared.weights, shared.grads, shared.tables, shared.all_sums
+    loss, losses, diverged_at = batches.loss, batches.losses, batches.diverged_at
+    equals, scale = constants.equals, constants.scale
+    B, P = len(losses), len(update.weights)
+    for step in range(len(update.rates)):
         if diverged_at[0] >= 0:
             break
         write_tables(thread, threads, meeting, w, t, equals, scale)
         transpose_tables(w, t)
-        clear(sums.scores_1)
-        clear(sums.scores_2_T)
-        clear(sums.outputs)
-        for start in range(first, last, n):
-            end = min(start + n, last)
-            sequences, logits = tokens[step * B + start : step * B + end], chunk.logits[: end - start]
-            forward(w, t, chunk, sequences, logits)
-            cross_entropy(logits, labels[step * B + start : step * B + end], losses[start:end], B, in_double)
-            backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
+        tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
+        first, last = share(B, thread, threads)
+        pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, constants.loss_in_double)
         wait_for_all(meeting, threads)
-        first_sum, last_sum = share(all_sums.shape[1], thread, threads)
-        add_sums(all_sums[0], all_sums[1:], first_sum, last_sum)
+        first, last = share(all_sums.shape[1], thread, threads)
+        add_sums(all_sums[0], all_sums[1:], first, last)
         if thread == 0:
-            total_loss = 0.0
-            for b in range(B):
-                total_loss += losses[b]
-            loss[0] = total_loss / B
+            loss[0] = mean(losses)
         wait_for_all(meeting, threads)
-        write_gradients(thread, threads, meeting, w, g, t, g_t, total, equals, scale)
+        write_gradients(thread, threads, meeting, w, g, t, shared.g_tables, shared.sums, equals, scale)
         if P > 0 and np.isfinite(loss[0]):
             i, j = share(P, thread, threads)
             adamw(
                 update.weights[i:j], update.grad[i:j], update.mean[i:j], update.square[i:j],
-                rates[step], settings, first_step + step + 1,
+                update.rates[step], update.settings, update.first_step + step + 1,
             )  # fmt: skip
         if thread == 0 and P > 0 and not np.isfinite(loss[0]):
-            diverged_at[0] = first_step + step
+            diverged_at[0] = update.first_step + step
         wait_for_all(meeting, threads)
 
 

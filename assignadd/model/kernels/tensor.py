@@ -1,4 +1,4 @@
-"""The kernels in tensor operations and AdamW: what compiled ones must equal, and what runs where there are none."""
+"""The kernels in tensor operations: what compiled ones must equal, and what runs where there are none."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_the_neuron_that_is_a_wave_is_found_and_fitted():
 
 
 def test_every_neuron_is_a_dot_above_its_frequency():
-    stack = handmade(PRESETS["tiny"], kind="fourier")
+    stack = handmade(PRESETS["tiny"])
     data = fourier_shares_data(stack, circuit_waves(stack))
     with figure() as made:
         draw_fourier_shares(data, made)
