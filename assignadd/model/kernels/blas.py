@@ -18,7 +18,7 @@ import llvmlite.binding
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.cgutils import alloca_once_value, get_or_insert_function
 from numba.extending import intrinsic
 
@@ -48,8 +48,8 @@ def function_of_torch(name: str) -> Any:
 
 
 def available() -> bool:
-    """Whether there are matrix products that compiled code can call."""
-    return function_of_torch("sgemm_") is not None
+    """Whether there are matrix products that compiled code can call, and the compiler is not switched off."""
+    return not vars(config)["DISABLE_JIT"] and function_of_torch("sgemm_") is not None
 
 
 def compiled(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
