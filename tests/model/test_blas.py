@@ -50,9 +50,10 @@ def test_matrices_that_do_not_fit_are_refused(shapes):
 
 
 def test_products_are_compiled_once_for_all_orders_in_memory():
-    assert [len(product.signatures) for product in (gemm, dot, add_dot)] == [1, 1, 1]
-    with pytest.raises(TypeError):
-        dot(*np.zeros((3, 2, 2)))  # in double precision
+    if not blas.IN_PYTHON:
+        assert [len(product.signatures) for product in (gemm, dot, add_dot)] == [1, 1, 1]
+        with pytest.raises(TypeError):
+            dot(*np.zeros((3, 2, 2)))  # in double precision
 
 
 @partial(compiled, nogil=True)

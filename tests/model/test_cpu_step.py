@@ -203,6 +203,10 @@ def small_step(folder=PACKAGE.parent, **environment):
     return tuple(map(float, done.stdout.split()))
 
 
+def test_the_same_code_runs_in_python_with_the_compiler_switched_off():
+    assert small_step(NUMBA_DISABLE_JIT="1") == pytest.approx(small_step(), rel=1e-5)
+
+
 @pytest.mark.slow
 def test_a_cache_that_is_empty_warm_or_of_other_code_gives_the_same_step(tmp_path):
     """A function that another one calls is changed: the caller, in a file that stays the same, is compiled again."""

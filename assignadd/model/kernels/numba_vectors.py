@@ -3,7 +3,7 @@
 Most are weighted sums of the table rows of each sequence's tokens, and their gradients. A table has rows for tokens and
 for positions. All sequences have the same positions, whose rows are for a matrix product. Of the rows of tokens a
 sequence needs a few: a product with all of them would multiply by zero most of the time. A row that no sequence needs
-is not read, so that NaN in it is not passed on.
+is not read, so that NaN in it is not passed on. With the compiler switched off, the same operations are NumPy's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic, models, register_model
 
-from assignadd.model.kernels.blas import BYTES, compiled
+from assignadd.model.kernels.blas import BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
 _REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
@@ -147,10 +147,18 @@ def add_rows(to, table, tokens, weights, first, sums):
     With TABLE, `table` and `sums` are gradients, and each sum's is added to that of its rows; with WEIGHTS, `weights`
     and `sums` are gradients, and the products of rows and sums are added to the weights.
     """
-    B, T = tokens.shape
-    width = sums.shape[1]
+    (B, T), width = tokens.shape, sums.shape[1]
     if table.shape[1] != width or weights.shape[1] < first + T or len(weights) < B or len(sums) < B:
         raise ValueError("the shapes of a sum of rows do not fit")
+    if IN_PYTHON:
+        for sequence, amounts, total in zip(tokens, weights[:, first : first + T], sums, strict=True):
+            if to == SUMS:
+                total += amounts @ table[sequence]
+            elif to == TABLE:
+                np.add.at(table, sequence, np.outer(amounts, total))
+            else:
+                amounts += table[sequence] @ total
+        return
     # Addresses, and distances in bytes. A row is read in pieces, of MANY numbers while there are so many.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):
@@ -177,6 +185,9 @@ def transpose(x, out):
     height, width = x.shape
     if out.shape != (width, height):
         raise ValueError("the shapes of a matrix and its transpose do not fit")
+    if IN_PYTHON:
+        out[:] = x.T
+        return
     rows_in_tiles, columns_in_tiles = height - height % TILE, width - width % TILE
     source, target = np.intp(x.ctypes.data), np.intp(out.ctypes.data)
     for column in range(0, columns_in_tiles, TILE):
