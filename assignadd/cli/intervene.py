@@ -51,7 +51,7 @@ class Intervene(OneModel, Printing):
         specification = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         index = run.index_of(self.seed)
-        step, model = options.model_at(run, index, self.step)
+        step, model = run.model_at(self.step, index)
         checkpoint = run.checkpoint_sha256(step)
         if specification.checkpoint not in (None, checkpoint):
             raise RunError(
@@ -185,7 +185,7 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     from assignadd.paper.causes.interchange import Interchange as Test
     from assignadd.paper.causes.interchange import defined_alignments, defined_variants
 
-    step, model = options.model_at(run, index, args.step)
+    step, model = run.model_at(args.step, index)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
     names = defined_alignments(run.config)
     trained = test(model, defined_variants(run.config), names)

@@ -26,7 +26,6 @@ from assignadd.config.errors import UsageError, did_you_mean, one_of
 from assignadd.config.task import named_operation
 
 if TYPE_CHECKING:
-    from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
 T = TypeVar("T")
@@ -346,9 +345,7 @@ def run_or_newest(name: str | None) -> Run:
 
     if name:
         return open_run(name)
-    run, passed_over = newest_run("runs")
-    note(*passed_over)
-    return run or shipped_run()
+    return newest_run("runs") or shipped_run()
 
 
 def shipped_run() -> Run:
@@ -357,13 +354,6 @@ def shipped_run() -> Run:
 
     note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
     return Run.open(shipped(SHIPPED))
-
-
-def model_at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
-    """The step and the weights of one model, as `Run.model_at`; notes on damaged checkpoints go to stderr."""
-    at, model, notes = run.model_at(step, index)
-    note(*notes)
-    return at, model
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -175,7 +175,7 @@ def _export(args: Explore) -> None:
         runs.append(Run.open(shipped(options.TRAJECTORY)))
     for run in runs:
         prepare("cpu", args.cores, run.config)
-        at, stack, _ = run.at()
+        at, stack = run.at()
         for why in run.unsound(at, stack).values():
             note(f"{why}; it is left out")
     settings = Settings(checkpoints=args.checkpoints, ledger=args.ledger, census=args.census)

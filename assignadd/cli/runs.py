@@ -38,7 +38,7 @@ class List(Printing):
         for run in runs:
             try:
                 summaries.append(_summary(run))
-            except RunError as error:  # damaged metrics
+            except (RunError, OSError) as error:  # damaged metrics
                 problems.append(str(error))
         table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),

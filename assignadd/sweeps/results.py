@@ -23,7 +23,7 @@ from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, colum
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
-from assignadd.runs.encoding import BLANK, decode_sealed, encode_table, is_sealed_with, seal_problem, sealed
+from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, is_sealed_with, sealed
 from assignadd.runs.files import claim_file, read_input
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
@@ -169,8 +169,7 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     about = parse(document, beside.name)
     if not isinstance(about, dict):
         raise RunError(f"{beside} is not the provenance of a sweep")
-    if problem := seal_problem(document):
-        raise RunError(f"{beside} {problem}")
+    check_seal(document, str(beside))
     if about.get("table") != Blob.of(data).sha256:
         raise RunError(f"{beside} is of another {path.name}")
     return decode_sealed(data, str(path))[0], about
