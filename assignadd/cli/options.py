@@ -360,7 +360,7 @@ def parse_seeds(text: str) -> list[int]:
     """The seeds of `3`, `0..31`, `0,4,7` and mixtures of them."""
     seeds: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
         first = int(match[1]) if match else 0
         last = int(match[2] or match[1]) if match else -1
         if last < first or len(seeds) + last - first >= MOST_MODELS:

@@ -189,7 +189,7 @@ def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
         return [run.at()[0]]
     if wanted == ("all",):
         return run.steps
-    if wrong := [text for text in wanted if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:
+    if wrong := [text for text in wanted if text not in map(str, run.steps)]:
         raise ConfigError("steps", wrong[0], f"all, or steps of the {len(run.steps)} checkpoints of {run.name}")
     return sorted({int(text) for text in wanted})
 

@@ -44,7 +44,7 @@ class ManyModels(OnDevice, Printing):
     """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
     sweep."""
     dry_run: bool = False
-    """Print cells, stacks, memory and an estimate of the time, and train nothing."""
+    """Print cells, stacks and an estimate of the time, and train nothing."""
     typed: str = options.as_typed()
 
     @property
@@ -146,7 +146,6 @@ def plan_table(title: str, planned: Mapping[str, Any]) -> Table:
             "stacks": f"{len(sizes)}, {planned['finished_stacks']} of them finished",
             "models in a stack": models,
             "at a time": f"{planned['at_a_time']} on {planned['device']}",
-            "memory of a stack": f"{planned['mib_per_stack']:,} MiB",
             "estimated time": estimate,
             "into": planned["out"],
         },

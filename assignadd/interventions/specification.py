@@ -44,7 +44,7 @@ def component_weights(component: str) -> tuple[str, ...]:
     """The prefixes of the names of a component's weights; `embed` has tokens and positions. Empty for no component."""
     if component in ("embed", "unembed"):
         return ("embed.", "pos_embed.") if component == "embed" else ("unembed.",)
-    match = re.fullmatch(r"(qk|ov|mlp)([1-9]\d*)", component)
+    match = re.fullmatch(r"(qk|ov|mlp)([1-9][0-9]*)", component)
     if match is None:
         return ()
     kind, block = match[1], f"blocks.{int(match[2]) - 1}."
@@ -210,7 +210,7 @@ def _whole(least: int) -> Callable[[Any], bool]:
 def _is_hook(x: Any) -> bool:
     block, _, name = x.partition(".")[2].partition(".") if isinstance(x, str) else ("", "", "")
     return x in ("hook_embed", "hook_pos_embed") or (
-        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in IN_LAYER
+        isinstance(x, str) and x.startswith("blocks.") and _is_numeral(block) and name in IN_LAYER
     )
 
 
@@ -227,7 +227,12 @@ def _are_weights(x: Any) -> bool:
     numbers = isinstance(x, dict) and all(
         isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values()
     )
-    return numbers and all(key in ROLES or key.isdecimal() for key in x)
+    return numbers and all(key in ROLES or _is_numeral(key) for key in x)
+
+
+def _is_numeral(text: str) -> bool:
+    """Whether a text is a number as we write it: "3", but not "03", and no digits of other scripts."""
+    return re.fullmatch("0|[1-9][0-9]{0,8}", text) is not None
 
 
 # For each field, which values it accepts and the words for them in error messages.

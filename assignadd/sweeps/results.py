@@ -23,8 +23,8 @@ from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, colum
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
-from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, is_sealed_with, sealed
-from assignadd.runs.files import claim_file, read_input
+from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
+from assignadd.runs.files import read_input
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
 from assignadd.sweeps.final_tests import (
@@ -173,12 +173,6 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     if about.get("table") != Blob.of(data).sha256:
         raise RunError(f"{beside} is of another {path.name}")
     return decode_sealed(data, str(path))[0], about
-
-
-def claim_results(path: Path, column: str = "diverged_at") -> None:
-    """Refuses a place that holds anything but an earlier table with this column."""
-    claim_file(path, lambda data: is_sealed_with(data, column))
-    claim_file(path.with_suffix(".json"), lambda data: is_sealed_with(data, '"sweep"'))
 
 
 Rows = list[dict[str, Any]]

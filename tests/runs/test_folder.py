@@ -180,7 +180,7 @@ def test_finding_runs(tmp_path, monkeypatch):
     runs, problems = find_runs("runs")
     assert [str(run.path) for run in runs] == ["runs/a", "runs/b", "runs/sweep/one"]
     assert len(problems) == 1 and "runs/broken/manifest.json" in problems[0]
-    with pytest.raises(RunError, match="broken/manifest.json"):
+    with pytest.raises(RunError, match=r"broken/manifest\.json"):
         newest_run("runs")
     shutil.rmtree(tmp_path / "runs/broken")
     assert newest_run("runs").name == "one"
