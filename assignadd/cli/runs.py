@@ -17,7 +17,7 @@ from assignadd.config.errors import RunError, UsageError
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
-    from assignadd.sweeps.results import ShippedTable
+    from assignadd.sweeps.shipped import ShippedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ class Tables(Printing):
     """The tables that come with the package: all of them, the columns of one explained, or one as CSV.
 
     --csv prints the table itself, or with -o FILE writes it there. --json prints {"tables": [...]}, or
-    {"name", "row", "about", "columns": [{"name", "meaning", "sample"}], ...}.
+    {"name", "about", "columns": [{"name", "meaning", "sample"}], ...}.
     """
 
     name: str | None = positional(None)
@@ -226,7 +226,7 @@ class Tables(Printing):
     """Write the table to this file, as CSV."""
 
     def main(self) -> Output:
-        from assignadd.sweeps.results import TABLES, columns_of, shipped_table
+        from assignadd.sweeps.shipped import TABLES, columns_of, shipped_table
 
         if self.name is None:
             if self.out is not None:
@@ -240,7 +240,7 @@ class Tables(Printing):
             return Output([_write(table, self.out)])
         explained = columns_of(table)
         command, commit = table.made_by
-        caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
+        caption = f"a row is one model at one evaluation; made at commit {commit[:7]} by `{command}`"
         rows = [(column.name, column.meaning, column.sample) for column in explained]
         table_columns = [Column("column"), Column("meaning"), Column("sample", "counted on")]
         document = _about(table) | {"columns": [asdict(column) for column in explained]}
@@ -262,4 +262,4 @@ def _write(table: ShippedTable, path: Path) -> str:
 
 def _about(table: ShippedTable) -> dict[str, object]:
     made_by = dict(zip(("command", "commit"), table.made_by, strict=True))
-    return {"name": table.name, "about": table.about, "row": table.row, "rows": table.frame().height} | made_by
+    return {"name": table.name, "about": table.about, "rows": table.frame().height} | made_by

@@ -65,8 +65,8 @@ class Sweep(ManyModels, FromPreset):
 
     what: str = positional()
     """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
-    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV,
-    Parquet, a JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
+    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV, a
+    JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     n_seeds: int = 10
     """Models per row of settings, with seeds from 0 on."""
     seeds: str | None = None
@@ -253,7 +253,6 @@ def _listed() -> Output:
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path] | None, figure: Path | None) -> Output:
     """The cells and the statements of one study; of several, how many of their statements hold."""
-    from assignadd.study.figures import study_caption, study_data
     from assignadd.study.files import table_file
     from assignadd.study.table import study_records
 
@@ -269,7 +268,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path] | None, 
         rows.append((name, study.question, table.frame.height, _counted(verdicts)))
     if len(tables) == 1:
         (table,) = tables.values()
-        parts: list[Any] = [*_study_parts(table), study_caption(study_data(table))]
+        parts: list[Any] = _study_parts(table)
     else:
         caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
         parts = [Table("studies", columns("study", "question", "networks", "statements"), rows, caption)]

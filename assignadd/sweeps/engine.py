@@ -154,7 +154,8 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
                     raise SweepStopped(signals.received)
                 for i, n_deaths in deaths.items():
                     if n_deaths > MOST_DEATHS:
-                        raise JobFailed(f"{jobs[i].path}: its process died {n_deaths} times; what was committed is safe")
+                        died = f"its process died {n_deaths} times; what was committed is safe"
+                        raise JobFailed(f"{jobs[i].path}: {died}")
                 for process in running.values():
                     report(process.job, step_of(jobs[process.job].path))
         finally:

@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "study": ("study", "{f}/few.py", "--n-seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
     "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps=all",
                 "--out", "{f}/hub"),
-    "results": ("runs", "tables", "paper-network", "-o", "{f}/table.csv"),
+    "results": ("runs", "tables", "tf32", "-o", "{f}/table.csv"),
     "claims": ("claims", "{f}/given", "--only", "probes", "--n", "40", "--threads", "1", "-o", "{f}/ledger.json"),
     "report": ("report", "{f}/given", "-o", "{f}/report", "--n", "64", "--threads", "1"),
 }  # fmt: skip
