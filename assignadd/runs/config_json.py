@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,10 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A value of another type is left unchanged: `config.validate` refuses it in the words of the setting.
     """
-    exact = {}
-    for name, value in settings.items():
-        try:
-            exact[name] = msgspec.convert(value, SETTINGS[name].type) if name in SETTINGS else value
-        except msgspec.ValidationError:
-            exact[name] = value
+    exact = dict(settings)
+    for name in settings.keys() & SETTINGS.keys():
+        with suppress(msgspec.ValidationError, UnicodeEncodeError):
+            exact[name] = msgspec.convert(settings[name], SETTINGS[name].type)
     return exact
 
 

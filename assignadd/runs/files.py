@@ -21,7 +21,7 @@ MOST_MARKED = 1000
 
 
 def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The bytes of a file in one of our folders, at most the first `most`."""
+    """The bytes of a regular file in one of our folders, at most the first `most`; links are not followed."""
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")

@@ -325,11 +325,11 @@ MOST_LISTED = 6
 def default_folder(config: Config, members: Sequence[Member], root: Path = Path("runs")) -> Path:
     """The folder under `root` for a run of these settings, the same however they are given.
 
-        paper-seed-0            the settings of a preset, one seed
-        paper-seeds-0-31        consecutive seeds
-        tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
-        paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
-                                hash of the settings' JSON
+    paper-seed-0            the settings of a preset, one seed
+    paper-seeds-0-31        consecutive seeds
+    tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
+    paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
+                            hash of the settings' JSON
 
     """
     document = run_document(config, members)

@@ -28,7 +28,7 @@ FORMAT = 1
 Numbered = Literal["checkpoints", "states"]
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -71,7 +71,7 @@ class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     started: str
     from_step: Count
     to_step: Count
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
     environment: Environment
 
 

@@ -19,7 +19,7 @@ from assignadd.dynamics.phases import Curves
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
-from assignadd.runs.files import read_input
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
 from assignadd.sweeps.final_tests import end_sequences
@@ -144,8 +144,8 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance, if both are as they were written."""
     beside = path.with_suffix(".json")
-    document = read_input(beside, MOST_BYTES)
-    data = read_input(path, MOST_BYTES)
+    document = read_regular(beside.parent, beside.name, MOST_BYTES)
+    data = read_regular(path.parent, path.name, MOST_BYTES)
     about = parse(document, beside.name)
     if not isinstance(about, dict):
         raise RunError(f"{beside} is not the provenance of a sweep")
