@@ -32,7 +32,7 @@ from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.environment import Environment
-from assignadd.runs.files import claim_folder, read_regular
+from assignadd.runs.files import MARK, claim_folder, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -99,6 +99,7 @@ class Writer(Run):
             atomic.discard_leftovers(path)
             if not (path / MANIFEST).exists():
                 create(path, documents, sources)
+            atomic.discard(path / MARK)  # the manifest says what the folder is
             check_settings(Run.open(path), read_run_document(documents[CONFIG]), seen, sources)
             yield cls(path, config, members, environment)
 

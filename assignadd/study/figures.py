@@ -36,9 +36,9 @@ def draw_study(table: StudyTable, made: FigureBase) -> None:
         if skill not in study.outcomes:  # the legend would not explain its colour
             continue
         for row, cell in zip(rows, table.cells, strict=True):
-            steps = table.values(cell, onset)
-            at = np.full(len(steps), row + 0.22 * (i - 1))
-            right.plot(steps, at, "|", color=COLORS[skill], markersize=4, alpha=0.8)
+            onsets = table.values(cell, onset)
+            at = np.full(len(onsets), row + 0.22 * (i - 1))
+            right.plot(onsets, at, "|", color=COLORS[skill], markersize=4, alpha=0.8)
     steps = int(table.provenance["steps"])
     right.set(xlim=(0, steps * 1.02), xlabel="step from which the skill lasts\n(a mark per network)")
     made.legend(loc="outside upper center", ncols=len(study.outcomes))

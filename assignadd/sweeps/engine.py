@@ -133,17 +133,17 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
         return
     waiting = deque(range(len(jobs)))
     free_slots = deque(range(slots))
-    running: dict[Connection, _Process] = {}
+    running: list[_Process] = []
     deaths: Counter[int] = Counter()
     with StopSignals() as signals:
         try:
             while waiting or running:
                 while waiting and free_slots:
                     i = waiting.popleft()
-                    started = _start(i, jobs[i], device, free_slots.popleft())
-                    running[started.pipe] = started
-                for pipe in wait(list(running), timeout=POLL_SECONDS):
-                    ended = running.pop(pipe)
+                    running.append(_start(i, jobs[i], device, free_slots.popleft()))
+                ready = wait([process.pipe for process in running], timeout=POLL_SECONDS)
+                for ended in [process for process in running if process.pipe in ready]:
+                    running.remove(ended)
                     free_slots.append(ended.slot)
                     if ended.has_finished(jobs[ended.job]):
                         report(ended.job, jobs[ended.job].config.optim.steps)
@@ -156,16 +156,16 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
                     if n_deaths > MOST_DEATHS:
                         died = f"its process died {n_deaths} times; what was committed is safe"
                         raise JobFailed(f"{jobs[i].path}: {died}")
-                for process in running.values():
+                for process in running:
                     report(process.job, step_of(jobs[process.job].path))
         finally:
-            for process in running.values():
+            for process in running:
                 process.process.terminate()  # a stack in training saves first
-            for process in running.values():
+            for process in running:
                 process.process.join()
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Process:
     """A process that trains a job, and the pipe through which the result comes."""
 
