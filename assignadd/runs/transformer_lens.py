@@ -86,8 +86,8 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     split = authors_split(config.task) if is_authors_task else pair_split(config.task, 0)
     environment = Environment.here("cpu", torch.get_num_threads())
     with Writer.hold(destination, config, [Member(0)], split[None], environment, sha256_of_name) as run:
-        if run.finished and (problems := run.verify()):
-            raise RunError(f"{problems[0]}; remove {destination} to import it again")
+        if run.finished and run.notes:  # a line for each damaged file
+            raise RunError(f"{run.notes[0]}; remove {destination} to import it again")
         for step in [] if run.finished else steps:
             path = path_of_step[step]
             run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == steps[-1])

@@ -55,25 +55,26 @@ LOCK = "lock"
 
 
 class Writer(Run):
-    """A run held for writing; `notes` say what may change the last bits of its numbers."""
+    """A run held for writing.
+
+    `notes` say what is damaged in a finished run, which is left unchanged, and what may change the last bits of the
+    numbers of an unfinished one.
+    """
 
     def __init__(self, path: Path, config: Config, members: Sequence[Member], environment: Environment):
         super().__init__(path, read_manifest(path), config, members)
-        self.notes: list[str] = []
         self._environment = environment
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._clock = time.monotonic()
-        if not self.finished:
+        if self.finished:
+            self.notes = self.verify()
+        else:
+            self.notes = self._changes_of_environment()
             self._return_to_newest_state()
+            self._digest = self._digest_of_metrics()
         self._discard_unlisted_states()
-        self._digest = self._digest_of_metrics()
         self._earlier = self.manifest.sessions
         self._from_step = self.manifest.step
-        if self._earlier and not self.finished:
-            changes = environment.changes(self._earlier[-1].environment)
-            if changes:
-                listed = ", ".join(changes)
-                self.notes.append(f"going on with {listed}: the last bits may differ from an uninterrupted run")
 
     @classmethod
     @contextlib.contextmanager
@@ -187,6 +188,13 @@ class Writer(Run):
                 atomic.discard(self.path / name)
         atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")
         self._digest = self._digest_of_metrics()
+
+    def _changes_of_environment(self) -> list[str]:
+        """A line that says what differs from the environment of the last session, if anything does."""
+        sessions = self.manifest.sessions
+        changes = self._environment.changes(sessions[-1].environment) if sessions else []
+        listed = ", ".join(changes)
+        return [f"going on with {listed}: the last bits may differ from an uninterrupted run"] if changes else []
 
     def _digest_of_metrics(self) -> hashlib._Hash:
         """The sha256 of the committed rows so far, to which those of the next commit are added."""
