@@ -71,7 +71,7 @@ def check_machine(device: str, threads: int) -> None:
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
-    """All models of a run at a step (the newest intact checkpoint unless given), for the measures."""
+    """All models of a run at a step (the last checkpoint unless given), for the measures."""
     return open_run(run).at(step)[1]
 
 
@@ -92,7 +92,7 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES)
     A model that diverged has no accuracies.
     """
     run = open_run(run)
-    at, stack, _ = run.at(step)
+    at, stack = run.at(step)
     sound = [i for i in range(len(stack)) if i not in run.unsound(at, stack)]
     configs = [run.configs[i] for i in sound]
     accuracies = set_accuracies(stack.models(sound), configs, run.seen[sound], n) if sound else []
@@ -147,6 +147,6 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
 
 def table(name: str) -> polars.DataFrame:
     """A table that comes with the package, such as "census"; `assignadd runs tables NAME` explains its columns."""
-    from assignadd.sweeps.results import shipped_table
+    from assignadd.sweeps.shipped import shipped_table
 
     return shipped_table(name).frame()

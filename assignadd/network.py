@@ -99,18 +99,18 @@ class Network:
 
 
 def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Network], list[str]]:
-    """Every model of a run at a step (by default the newest intact checkpoint), and notes on damaged ones.
+    """Every model of a run at a step (by default the last checkpoint), and a note for each that is left out.
 
-    A model that diverged is left out, with a note; a run that has no other is an error.
+    A model that diverged is left out; a run that has no other is an error.
     """
     if run.config.task.operands != 2:
         raise ConfigError("task.operands", run.config.task.operands, "2: the claims are about pairs of numbers")
-    step, stack, notes = run.at(step)
+    step, stack = run.at(step)
     reasons = run.unsound(step, stack)  # by the index of each model that diverged
     networks = [Network.of_run(run, i, step, stack.models(i), n) for i in range(len(stack)) if i not in reasons]
     if not networks:
         raise RunError("; ".join(reasons.values()))
-    return networks, [*notes, *(f"{reason}; it is left out" for reason in reasons.values())]
+    return networks, [f"{reason}; it is left out" for reason in reasons.values()]
 
 
 def runs_of(networks: Sequence[Network]) -> list[Run]:

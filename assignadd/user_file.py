@@ -33,10 +33,14 @@ def user_module(path: Path) -> ModuleType:
     assert described is not None and described.loader is not None
     module = module_from_spec(described)
     sys.modules[name] = module
+    writes_bytecode = not sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # nothing is written beside the user's files
     try:
         described.loader.exec_module(module)
     except UserError:
         raise
     except Exception as error:
         raise UserError(f"{file}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.dont_write_bytecode = not writes_bytecode
     return module

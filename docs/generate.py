@@ -262,15 +262,15 @@ def summary(readme: str) -> tuple[str, str, list[str]]:
 
 def data_dictionary() -> str:
     """The page of the tables that come with the package, with the meaning of every column."""
-    from assignadd.sweeps.results import TABLES, columns_of
+    from assignadd.sweeps.shipped import TABLES, columns_of
 
     parts = [
         "# Data dictionary\n", NOTE,
         "These tables come with the package. `assignadd runs tables` lists them, `assignadd runs tables NAME` explains "
         "the columns of one, `assignadd runs tables NAME --csv` prints it, and `assignadd.table(NAME)` is a polars "
         "data frame. [Use the population tables](population.md) has examples.\n",
-        "| table | rows | a row is | what it is |", "|---|---|---|---|",
-        *(f"| [{t.name}](#{t.name}) | {t.frame().height:,} | {t.row} | {t.about} |" for t in TABLES.values()), "",
+        "| table | rows | what it is |", "|---|---|---|",
+        *(f"| [{t.name}](#{t.name}) | {t.frame().height:,} | {t.about} |" for t in TABLES.values()), "",
     ]  # fmt: skip
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, table in TABLES.items():
@@ -280,7 +280,7 @@ def data_dictionary() -> str:
         for name in names:
             command, commit = TABLES[name].made_by
             parts += [f"## {name}\n", f"{TABLES[name].about[0].upper()}{TABLES[name].about[1:]}.\n"]
-            parts.append(f"Made at commit {commit[:7]}" + (f" by `{command}`.\n" if command else ".\n"))
+            parts.append(f"A row is one model at one evaluation; made at commit {commit[:7]} by `{command}`.\n")
         shared = f"The columns of {', '.join(names)}:\n" if len(names) > 1 else "Columns:\n"
         parts += [shared, "| column | meaning | counted on |", "|---|---|---|", *shown, ""]
     return "\n".join([*parts, *_measures()])

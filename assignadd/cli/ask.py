@@ -37,7 +37,7 @@ class Ask(OneModel, Printing):
         from assignadd.model.transformer import Transformer  # with torch, which takes a second to load
 
         index = run.index_of(self.seed)
-        step, model = options.model_at(run, index, self.step)
+        step, model = run.model_at(self.step, index)
         reply = _reply(run, Transformer.from_stack(model, 0), tokens, index) | {"run": run.name, "step": step}
         return Output([_answer(reply), _attention(reply)], reply)
 

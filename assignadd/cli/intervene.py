@@ -56,7 +56,7 @@ class Intervene(OneModel, Printing):
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         index = run.index_of(self.seed)
-        step, model = options.model_at(run, index, self.step)
+        step, model = run.model_at(self.step, index)
         reply = _reply(run, step, index, model, self.prompt, interventions)
         words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
         if not self.explain:
@@ -165,7 +165,7 @@ class Interchange(OneModel, Printing):
         run = options.run_or_newest(self.run)
         prepare("cpu", options.resolve_threads(self.threads), run.config)
         index = run.index_of(self.seed)
-        step, model = options.model_at(run, index, self.step)
+        step, model = run.model_at(self.step, index)
         not_defined = {
             name: lacking(run.config, LAST_MLP) for name in EXCHANGES.keys() - defined_alignments(run.config)
         }

@@ -70,8 +70,7 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, run.config)
-    at, stack, notes = run.at(step)
-    note(*notes)
+    at, stack = run.at(step)
     indices = list(range(len(run.members)) if seeds is None else map(run.index_of, seeds))
     unsound = {i: why for i, why in run.unsound(at, stack).items() if i in indices}
     for why in unsound.values():

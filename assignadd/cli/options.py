@@ -13,7 +13,6 @@ from assignadd.config import PRESETS, Config, ConfigError
 from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
-    from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
 MOST_MODELS = 4096
@@ -125,9 +124,7 @@ def run_or_newest(name: str | None) -> Run:
 
     if name:
         return open_run(name)
-    run, passed_over = newest_run("runs")
-    note(*passed_over)
-    return run or shipped_run()
+    return newest_run("runs") or shipped_run()
 
 
 def shipped_run() -> Run:
@@ -138,18 +135,11 @@ def shipped_run() -> Run:
     return Run.open(shipped(SHIPPED))
 
 
-def model_at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
-    """The step and the weights of one model, as `Run.model_at`; notes on damaged checkpoints go to stderr."""
-    at, model, notes = run.model_at(step, index)
-    note(*notes)
-    return at, model
-
-
 def parse_seeds(text: str) -> list[int]:
     """The seeds of `3`, `0..31`, `0,4,7` and mixtures of them."""
     seeds: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
         first = int(match[1]) if match else 0
         last = int(match[2] or match[1]) if match else -1
         if last < first or len(seeds) + last - first >= MOST_MODELS:

@@ -159,7 +159,7 @@ class Explore(Parallel):
             runs.append(Run.open(shipped(options.TRAJECTORY)))
         for run in runs:
             prepare("cpu", self.cores, run.config)
-            at, stack, _ = run.at()
+            at, stack = run.at()
             for why in run.unsound(at, stack).values():
                 note(f"{why}; it is left out")
         settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)

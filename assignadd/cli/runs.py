@@ -17,7 +17,7 @@ from assignadd.config.errors import RunError
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
-    from assignadd.sweeps.results import ShippedTable
+    from assignadd.sweeps.shipped import ShippedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class List(Printing):
         for run in runs:
             try:
                 summaries.append(_summary(run))
-            except RunError as error:  # damaged metrics
+            except (RunError, OSError) as error:  # damaged metrics
                 problems.append(str(error))
         table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
@@ -184,7 +184,7 @@ def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
         return [run.at()[0]]
     if wanted == ("all",):
         return run.steps
-    if wrong := [text for text in wanted if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:
+    if wrong := [text for text in wanted if text not in map(str, run.steps)]:
         raise ConfigError("steps", wrong[0], f"all, or steps of the {len(run.steps)} checkpoints of {run.name}")
     return sorted({int(text) for text in wanted})
 
@@ -212,14 +212,14 @@ class Tables(Printing):
     """The tables that come with the package: all of them, the columns of one explained, or one as CSV.
 
     --csv prints the table itself, --json {"tables": [...]} or
-    {"name", "row", "about", "columns": [{"name", "meaning", "sample"}], ...}.
+    {"name", "about", "columns": [{"name", "meaning", "sample"}], ...}.
     """
 
     name: str | None = positional(None)
     """A table, such as census; without one, all tables are listed."""
 
     def main(self) -> Output:
-        from assignadd.sweeps.results import TABLES, columns_of, shipped_table
+        from assignadd.sweeps.shipped import TABLES, columns_of, shipped_table
 
         if self.name is None:
             rows = [(table.name, table.frame().height, table.about) for table in TABLES.values()]
@@ -229,7 +229,7 @@ class Tables(Printing):
         table = shipped_table(self.name)
         explained = columns_of(table)
         command, commit = table.made_by
-        caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
+        caption = f"a row is one model at one evaluation; made at commit {commit[:7]} by `{command}`"
         rows = [(column.name, column.meaning, column.sample) for column in explained]
         table_columns = [Column("column"), Column("meaning"), Column("sample", "counted on")]
         document = _about(table) | {"columns": [asdict(column) for column in explained]}
@@ -239,4 +239,4 @@ class Tables(Printing):
 
 def _about(table: ShippedTable) -> dict[str, object]:
     made_by = dict(zip(("command", "commit"), table.made_by, strict=True))
-    return {"name": table.name, "about": table.about, "row": table.row, "rows": table.frame().height} | made_by
+    return {"name": table.name, "about": table.about, "rows": table.frame().height} | made_by

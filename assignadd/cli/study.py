@@ -138,7 +138,6 @@ def _listed() -> Output:
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
     """The cells and the statements of one study; of several, how many of their statements hold."""
-    from assignadd.study.figures import study_caption, study_data
     from assignadd.study.files import table_file
 
     documents, verdicts = [], []
@@ -148,7 +147,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         where = str(table_file(study, folders[name])) if name in folders else None
         documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": where})
         labels = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-        parts = [cells, *labels, *([statements] if statements.rows else []), study_caption(study_data(table))]
+        parts = [cells, *labels, *([statements] if statements.rows else [])]
         counts = Counter(verdict for _, verdict, *_ in statements.rows)
         counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) or "none"
         verdicts.append((name, study.question, table.frame.height, counted))

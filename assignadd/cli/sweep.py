@@ -41,7 +41,7 @@ class ManyModels(OnDevice, Printing):
     """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
     sweep."""
     dry_run: bool = False
-    """Print cells, stacks, memory and an estimate of the time, and train nothing."""
+    """Print cells, stacks and an estimate of the time, and train nothing."""
     typed: str = options.as_typed()
 
     @property
@@ -62,8 +62,8 @@ class Sweep(ManyModels, FromPreset):
 
     what: str = positional()
     """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
-    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV,
-    Parquet, a JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
+    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV, a
+    JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     n_seeds: int = 10
     """Models per row of settings, with seeds from 0 on."""
     seeds: str | None = None
@@ -137,7 +137,6 @@ def plan_table(title: str, planned: Mapping[str, Any]) -> Table:
         "stacks": f"{len(sizes)}, {planned['finished_stacks']} of them finished",
         "models in a stack": f"up to {max(sizes)}",
         "at a time": f"{planned['at_a_time']} on {planned['device']}",
-        "memory of a stack": f"{planned['mib_per_stack']:,} MiB",
         "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
         "into": planned["out"],
     }

@@ -67,7 +67,7 @@ class Theory(Parallel, Printing):
         if self.run is not None:
             run = open_run(self.run)
             index = run.index_of(self.seed)
-            network = Network.of_run(run, index, *options.model_at(run, index, None))
+            network = Network.of_run(run, index, *run.model_at(None, index))
         if self.out is not None:
             claim_folder(self.out, "theory")  # an unwritable folder fails before the computation
         config = Config() if network is None else network.config

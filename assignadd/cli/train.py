@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,8 @@ class Zoom(OneRun):
         from assignadd.training.loop import zoom
 
         run = open_run(self.run)
-        out = self.out or run.path.with_name(f"{run.name}-zoom-{self.around}")
+        folder = Path(os.path.abspath(run.path))  # which has a name also where the run is "."
+        out = self.out or folder.with_name(f"{run.name}-zoom-{self.around}")
         with showing_training(out.name, min(run.step, self.around + self.within), run.config.task) as listener:
             zoomed, differing = zoom(run, out, self.around, self.every, self.within, listener)
         if differing:

@@ -111,8 +111,6 @@ def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> C
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
     """Writes the table to `path` or beside the run, with a seal and what it was made from, and returns its path."""
     path = path or run.path / MEASURES
-    for left in path.parent.glob(f".{MEASURES}.*.tmp"):
-        atomic.discard_leftover(left)
     atomic.write(path, encode_table(table, _origin(run)))
     return path
 

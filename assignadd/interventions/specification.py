@@ -33,7 +33,7 @@ def component_weights(component: str) -> tuple[str, ...]:
     """The prefixes of the names of a component's weights; `embed` has tokens and positions. Empty for no component."""
     if component in ("embed", "unembed"):
         return ("embed.", "pos_embed.") if component == "embed" else ("unembed.",)
-    match = re.fullmatch(r"(qk|ov|mlp)([1-9]\d*)", component)
+    match = re.fullmatch(r"(qk|ov|mlp)([1-9][0-9]*)", component)
     if match is None:
         return ()
     kind, block = match[1], f"blocks.{int(match[2]) - 1}."
@@ -166,6 +166,10 @@ def _check_together(name: str, x: Intervention) -> None:
         raise ConfigError(f"{name}.frequencies", list(x.frequencies), f"null but at {allowed}")
 
 
+# A number as we write it: "3", but not "03", and no digits of other scripts.
+NUMERAL = "0|[1-9][0-9]{0,8}"
+
+
 def _whole(least: int) -> Callable[[Any], bool]:
     """Accepts whole numbers from `least` on."""
     return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= least
@@ -174,7 +178,8 @@ def _whole(least: int) -> Callable[[Any], bool]:
 def _is_hook(x: Any) -> bool:
     """Accepts the names of hooks."""
     of_layers = "|".join(map(re.escape, HOOKS_OF_LAYERS))
-    return isinstance(x, str) and bool(re.fullmatch(rf"hook_embed|hook_pos_embed|blocks\.\d+\.({of_layers})", x))
+    names = rf"hook_embed|hook_pos_embed|blocks\.({NUMERAL})\.({of_layers})"
+    return isinstance(x, str) and re.fullmatch(names, x) is not None
 
 
 def _is_place(x: Any) -> bool:
@@ -189,7 +194,7 @@ def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def _are_weights(x: Any) -> bool:
     """Accepts objects with a weight from 0 to 1 for each of some roles or positions."""
-    if not isinstance(x, dict) or not all(key in ROLES or key.isdecimal() for key in x):
+    if not isinstance(x, dict) or not all(key in ROLES or re.fullmatch(NUMERAL, key) for key in x):
         return False
     return all(isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values())
 

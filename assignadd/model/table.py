@@ -84,8 +84,8 @@ class Tables:
     @classmethod
     def empty(cls, w: Weights) -> Tables:
         """Memory for the tables of such weights, not initialised."""
-        (K, d), T, dh = w.E.shape[-2:], w.pos.shape[-2], w.Q1.shape[-1]
-        C = K + T
+        K, d = w.E.shape[-2:]
+        C, dh = K + w.pos.shape[-2], w.Q1.shape[-1]
         new, axes = w.E.new_empty, w.E.shape[:-2]
         rows = new(*axes, 4 * C + 1, d)  # [C; C OV1; E_= + P_=; [C; C OV1] OV2]
         return cls(

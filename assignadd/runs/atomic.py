@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import re
 import secrets
@@ -15,12 +16,17 @@ from pathlib import Path
 
 from assignadd.config.errors import RunError
 
-TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write beside the file, check the size, sync, rename over it, sync the directory."""
+    """Write a new file beside this one, sync it, rename it over this one, and sync the directory.
+
+    What an interrupted write of the same file left beside it is removed.
+    """
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        discard_leftover(leftover)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     replaced = False
     try:
@@ -28,7 +34,7 @@ def write(path: Path, data: bytes) -> None:
         try:
             _lock(fd)
             _write_all(fd, data)
-            _sync(fd, len(data))
+            os.fsync(fd)
             os.replace(temporary, path)
         finally:
             os.close(fd)
@@ -54,7 +60,7 @@ def append(path: Path, committed: int, data: bytes) -> None:
                 os.ftruncate(fd, committed)
                 os.lseek(fd, committed, os.SEEK_SET)
                 _write_all(fd, data)
-                _sync(fd, committed + len(data))
+                os.fsync(fd)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.ftruncate(fd, committed)
@@ -65,27 +71,8 @@ def append(path: Path, committed: int, data: bytes) -> None:
         raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
 
 
-def aside(path: Path) -> Path:
-    """A free name for what makes way at a path: NAME.aside, or NAME.aside-2 and so on."""
-    name, n = path.with_name(f"{path.name}.aside"), 1
-    while os.path.lexists(name):
-        n += 1
-        name = path.with_name(f"{path.name}.aside-{n}")
-    return name
-
-
-def set_aside(path: Path) -> Path:
-    """Give what stands at a path another name beside it; that name."""
-    new_name = aside(path)
-    try:
-        os.replace(path, new_name)
-    except OSError as error:
-        raise RunError(f"{path} could not be set aside: {reason(error)}") from error
-    return new_name
-
-
 def discard(path: Path) -> None:
-    """Remove a file that nothing counts on, if it can be removed."""
+    """Remove a file that nothing depends on, if it can be removed."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -104,7 +91,7 @@ def discard_leftover(path: Path) -> None:
 
 
 def discard_leftovers(folder: Path) -> None:
-    """Remove what interrupted writes left in a folder of ours and in those inside it."""
+    """Remove what interrupted writes left in a folder of ours and in the folders inside it."""
     for inside, _, names in os.walk(folder):  # does not follow links
         for name in names:
             discard_leftover(Path(inside) / name)
@@ -132,8 +119,6 @@ def _lock(fd: int) -> None:
     """Hold an open file, or fail if another process does; where the file system has no locks, nothing is held."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
             raise
@@ -143,17 +128,7 @@ def _write_all(fd: int, data: bytes) -> None:
     """Write all bytes, of which the system may take a part at a time."""
     rest = memoryview(data)
     while rest:
-        written = os.write(fd, rest)
-        if written == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        rest = rest[written:]
-
-
-def _sync(fd: int, size: int) -> None:
-    """Sync an open file that must have this size now."""
-    if (actual := os.fstat(fd).st_size) != size:
-        raise OSError(errno.EIO, f"it came out with {actual} bytes instead of {size}")
-    os.fsync(fd)
+        rest = rest[os.write(fd, rest) :]
 
 
 def _sync_directory(path: Path) -> None:

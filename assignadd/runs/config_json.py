@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,10 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A value of another type is left unchanged: `config.validate` refuses it in the words of the setting.
     """
-    exact = {}
-    for name, value in settings.items():
-        try:
-            exact[name] = msgspec.convert(value, SETTINGS[name].type) if name in SETTINGS else value
-        except msgspec.ValidationError:
-            exact[name] = value
+    exact = dict(settings)
+    for name in settings.keys() & SETTINGS.keys():
+        with suppress(msgspec.ValidationError, UnicodeEncodeError):
+            exact[name] = msgspec.convert(settings[name], SETTINGS[name].type)
     return exact
 
 
@@ -133,25 +132,27 @@ def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
     return config, tuple(_member(f"models[{i}]", model, config) for i, model in enumerate(models))
 
 
-def first_difference(
-    run: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
-) -> tuple[str, Any, Any] | None:
-    """The first dotted field in which the settings of two runs differ, with both values; models have fields too."""
-    config, members = run
-    other_config, other_members = other
-    for name in SETTINGS:
-        value, other_value = attrgetter(name)(config), attrgetter(name)(other_config)
-        if value != other_value:
-            return name, value, other_value
-    if len(members) != len(other_members):
-        return "number of models", len(members), len(other_members)
-    for i, (member, other_member) in enumerate(zip(members, other_members, strict=True)):
-        fields = {"seed": member.seed, **dict(member.settings)}
-        other_fields = {"seed": other_member.seed, **dict(other_member.settings)}
-        for name in [*fields, *other_fields]:
-            if fields.get(name) != other_fields.get(name):
-                return f"models[{i}].{name}", fields.get(name), other_fields.get(name)
+Settings = tuple[Config, Sequence[Member]]
+
+
+def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | None:
+    """The first setting in which two runs differ, with both values: a dotted name, or that of a model's setting."""
+    fields, other_fields = _fields(run), _fields(other)
+    for name in fields | other_fields:
+        if fields.get(name) != other_fields.get(name):
+            return name, fields.get(name), other_fields.get(name)
     return None
+
+
+def _fields(run: Settings) -> dict[str, Any]:
+    """All settings of a run by name, those of its models as models[0].seed."""
+    config, members = run
+    fields = {name: attrgetter(name)(config) for name in SETTINGS}
+    fields["number of models"] = len(members)
+    for i, member in enumerate(members):
+        for name, value in {"seed": member.seed, **dict(member.settings)}.items():
+            fields[f"models[{i}].{name}"] = value
+    return fields
 
 
 def parse(data: bytes, name: str) -> Any:

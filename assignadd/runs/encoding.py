@@ -11,10 +11,8 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import safetensors.torch
@@ -25,7 +23,6 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.config.errors import RunError
 from assignadd.model.stack import Stack, flatten, weight_shapes
-from assignadd.runs.files import read_regular
 
 if TYPE_CHECKING:
     import polars
@@ -95,27 +92,15 @@ def sealed(data: bytes) -> bytes:
     return before + PREFIX.encode() + hashlib.sha256(data).hexdigest().encode() + after
 
 
-def seal_problem(data: bytes) -> str | None:
-    """What is wrong with bytes that should be sealed."""
+def check_seal(data: bytes, name: str) -> None:
+    """Refuses bytes that are not just as `sealed` returned them; errors name them as `name`."""
     seals = list(SEAL.finditer(data))
     if len(seals) != 1:
-        return "has no seal: it is damaged, foreign, or from an earlier version"
+        raise RunError(f"{name} has no seal: it is damaged, foreign, or from an earlier version")
     start, end = seals[0].span()
     unsealed = data[:start] + BLANK.encode() + data[end:]
     if hashlib.sha256(unsealed).hexdigest().encode() != seals[0][1]:
-        return "is damaged or was edited: its seal does not fit"
-    return None
-
-
-def sealed_file_problem(folder: Path, name: str) -> str | None:
-    """What is wrong with a sealed file of a folder, where there is one."""
-    if not os.path.lexists(folder / name):
-        return None
-    try:
-        problem = seal_problem(read_regular(folder, name))
-    except RunError as error:
-        return str(error)
-    return problem and f"{folder / name} {problem}"
+        raise RunError(f"{name} is damaged or was edited: its seal does not fit")
 
 
 def is_sealed_with(data: bytes, word: str) -> bool:
@@ -124,11 +109,10 @@ def is_sealed_with(data: bytes, word: str) -> bool:
 
 
 def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
-    """A sealed Parquet file with these entries in its metadata."""
+    """A sealed Parquet file with these entries in its metadata, compressed at this level of zstd."""
     data = io.BytesIO()
-    table.write_parquet(
-        data, compression="zstd", compression_level=level, statistics=False, metadata={**about, "seal": BLANK}
-    )
+    metadata = {**about, "seal": BLANK}
+    table.write_parquet(data, compression="zstd", compression_level=level, statistics=False, metadata=metadata)
     return sealed(data.getvalue())
 
 
@@ -136,6 +120,5 @@ def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, s
     """The table and the metadata of a sealed Parquet file."""
     import polars
 
-    if problem := seal_problem(data):
-        raise RunError(f"{name} {problem}")
+    check_seal(data, name)
     return polars.read_parquet(data), polars.read_parquet_metadata(io.BytesIO(data))

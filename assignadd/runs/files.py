@@ -7,11 +7,9 @@ command finds its folder again, and no other command writes into it. `atomic` do
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from assignadd.config.errors import DestinationError, RunError
@@ -23,7 +21,7 @@ MOST_MARKED = 1000
 
 
 def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The bytes of a file of one of our folders, at most the first `most`."""
+    """The bytes of a regular file in one of our folders, at most the first `most`; links are not followed."""
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
@@ -56,9 +54,9 @@ def read_input(path: Path, most: int) -> bytes:
 
 
 def claim_folder(folder: Path, kind: str) -> None:
-    """Make a folder ours, or refuse it; what an interrupted write left in it is removed.
+    """Mark an absent or empty folder as ours, for a kind of output, or refuse it.
 
-    A report or page inside may be ours too.
+    It may hold folders of ours, such as a report inside a report. What interrupted writes left in it is removed.
     """
     if folder.is_symlink():
         raise DestinationError(f"{folder} is a symbolic link, which is not written through; give the folder itself")
@@ -71,23 +69,18 @@ def claim_folder(folder: Path, kind: str) -> None:
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
     folder_is = _kind(folder)
     if folder_is is None:
-        foreign = [name for name in entries if _kind(folder / name) in (None, "run") and not _is_begun_mark(name)]
+        # A kill may have left the mark half written.
+        unmarked = [name for name in entries if not name.startswith(f".{MARK}.")]
+        foreign = [name for name in unmarked if _kind(folder / name) in (None, "run")]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
-        atomic.write(folder / MARK, _mark_of(kind))
+        atomic.write(folder / MARK, f"assignadd {kind}\n".encode())
     elif folder_is != kind:
         raise DestinationError(
             f"{folder} holds an assignadd {folder_is}, not an assignadd {kind}; choose another --out"
         )
     atomic.discard_leftovers(folder)
-
-
-def remove_mark(folder: Path) -> None:
-    """Remove the mark of a run's folder: its manifest says what it is."""
-    with suppress(RunError):
-        if read_regular(folder, MARK, most=MOST_MARKED) == _mark_of("run"):
-            atomic.discard(folder / MARK)
 
 
 def folder_inside(folder: Path, name: str) -> Path:
@@ -102,10 +95,7 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run.
-
-    What an interrupted write of this file left beside it is removed.
-    """
+    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run."""
     if path.is_symlink():
         raise DestinationError(f"{path} is a symbolic link, which is not written through; choose another file")
     for folder in list(path.absolute().parents)[:2]:
@@ -114,12 +104,6 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
     if path.exists() and not (path.is_file() and is_ours(read_regular(path.parent, path.name))):
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        atomic.discard_leftover(leftover)
-
-
-def _mark_of(kind: str) -> bytes:
-    return f"assignadd {kind}\n".encode()
 
 
 def _kind(folder: Path) -> str | None:
@@ -131,9 +115,3 @@ def _kind(folder: Path) -> str | None:
     except (RunError, UnicodeDecodeError):
         return None
     return " ".join(words[1:]) if words[:1] == ["assignadd"] else None
-
-
-def _is_begun_mark(name: str) -> bool:
-    """Whether this is what a kill left of writing the mark."""
-    match = atomic.TEMPORARY.fullmatch(name)
-    return match is not None and match["name"] == MARK

@@ -12,10 +12,7 @@ This class only reads; `writer` writes. Every file is checked against the manife
 
 from __future__ import annotations
 
-import bisect
-import glob
 import hashlib
-import math
 import os
 from collections.abc import Sequence
 from functools import cached_property
@@ -114,7 +111,7 @@ class Run:
 
     @property
     def diverged_at(self) -> list[int | None]:
-        """For each model, the step before which its loss was no longer finite, as of the last evaluation."""
+        """For each model, the step at which its loss was no longer finite; None where it always was."""
         last = self.metrics()[-len(self.members) :]
         return [row.get("diverged_at") for row in last] or [None] * len(self.members)
 
@@ -131,10 +128,10 @@ class Run:
 
     @cached_property
     def seen(self) -> Bool[Tensor, "M ..."]:
-        return self._seen()
+        """Which pairs of numbers each model trains on."""
+        return self._read_seen()
 
-    def _seen(self) -> Tensor:
-        """`seen`, read from its file."""
+    def _read_seen(self) -> Tensor:
         loaded = self._tensors(SPLITS)
         shape = (len(self.members), *self.config.task.tuples)
         if list(loaded) != ["seen"] or str(loaded["seen"].dtype) != "torch.bool" or loaded["seen"].shape != shape:
@@ -151,34 +148,20 @@ class Run:
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def _no_checkpoint(self, step: int) -> str:
-        """The message that a step has no checkpoint, with the nearest that have one."""
-        place = bisect.bisect(self.steps, step)
-        nearest = self.steps[max(place - 1, 0) : place + 1]
-        if not nearest:
+        """The message that a step has no checkpoint, with the nearest that has one."""
+        if not self.steps:
             return f"run {self.name} has no checkpoints yet; train it on"
-        closest = min(nearest, key=lambda s: (abs(s - step), -s))
-        listed = f"nearest are {nearest[0]} and {nearest[1]}" if len(nearest) == 2 else f"nearest is {nearest[0]}"
-        message = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
-        if self.manifest.sources or not 0 <= step <= self.step:
-            return f"{message}."
-        every = math.gcd(step, self.config.record.checkpoint_every)
-        return f"{message}, or train with --record.checkpoint-every {every}."
+        nearest = min(self.steps, key=lambda with_checkpoint: abs(with_checkpoint - step))
+        return f"run {self.name} has no checkpoint at step {step}; the nearest is at {nearest}: pass --step {nearest}"
 
     def checkpoint_sha256(self, step: int) -> str:
         """The sha256 of the file of a checkpoint that there is."""
         return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
 
-    def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
-        """The checkpoint at a step, or the newest intact one: its step, its weights, and a note for every later one."""
-        if step is not None:
-            return step, self.checkpoint(step), []
-        notes: list[str] = []
-        for newest in reversed(self.steps):
-            try:
-                return newest, self.checkpoint(newest), notes
-            except RunError as error:
-                notes.append(str(error))
-        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
+    def at(self, step: int | None = None) -> tuple[int, Stack]:
+        """A step, the last unless it is given, and the checkpoint there."""
+        step = max(self.steps, default=0) if step is None else step
+        return step, self.checkpoint(step)
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
         """Why models of a checkpoint cannot be measured, by their index: they had diverged, or are not finite."""
@@ -188,21 +171,22 @@ class Run:
             diverged = [None] * len(self.members)
         reasons = {}
         finite = stack.flat.isfinite().all(1).tolist()
-        for i, (seed, end) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
-            if end is not None and end <= step:
-                before = [s for s in self.steps if s < end]
-                earlier = f"; --step {before[-1]} is from before that" if before else ""
-                reasons[i] = f"seed {seed} of {self.name} diverged at step {end}: its loss was not finite{earlier}"
+        for i, (seed, diverged_at) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
+            if diverged_at is not None and diverged_at <= step:
+                before = [earlier for earlier in self.steps if earlier < diverged_at]
+                hint = f"; --step {before[-1]} is from before that" if before else ""
+                reasons[i] = f"seed {seed} of {self.name} diverged at step {diverged_at}: its loss was not finite{hint}"
             elif not finite[i]:
                 reasons[i] = f"seed {seed} of {self.name} has weights at step {step} that are not finite"
         return reasons
 
-    def model_at(self, step: int | None, index: int) -> tuple[int, Stack, list[str]]:
+    def model_at(self, step: int | None, index: int) -> tuple[int, Stack]:
         """As `at`, for one model, which is refused if it has diverged."""
-        at, stack, notes = self.at(step)
-        if index in (unsound := self.unsound(at, stack)):
+        step, stack = self.at(step)
+        unsound = self.unsound(step, stack)
+        if index in unsound:
             raise RunError(unsound[index])
-        return at, stack.models(index), notes
+        return step, stack.models(index)
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
         """One model over training: the stack of its checkpoints at these steps (default: all)."""
@@ -216,14 +200,10 @@ class Run:
         return concatenate([self.checkpoint(step).models(model).clone() for step in steps])
 
     def latest_state(self, at_most: int | None = None) -> dict[str, Tensor] | None:
-        """The newest intact training state (no later than step `at_most`), or None where there is none."""
-        for step, name in reversed(self.manifest.numbered(STATES).items()):
-            if at_most is None or step <= at_most:
-                try:
-                    return self._state(name)
-                except RunError:
-                    continue
-        return None
+        """The newest training state, no later than step `at_most`; None where there is none."""
+        states = self.manifest.numbered(STATES)
+        steps = [step for step in states if at_most is None or step <= at_most]
+        return self._state(states[steps[-1]]) if steps else None
 
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
@@ -233,40 +213,37 @@ class Run:
             raise RunError(f"{self.path / METRICS} {problem}")
         try:
             return msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RunError(f"{self.path / METRICS} is not JSON lines: {error}") from error
 
     def verify(self) -> list[str]:
         """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
-        from assignadd.runs.encoding import sealed_file_problem
-
         problems: dict[str, str] = {}
-        for name in [METRICS, *self.manifest.files]:
+        for name in [METRICS, MEASURES, *self.manifest.files]:
             try:
                 self._check(name)
             except RunError as error:
                 problems[name] = str(error)
         # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
-        now = read_manifest(self.path) if problems else self.manifest
-        lines = [
-            line
-            for name, line in problems.items()
-            if name == METRICS or now.files.get(name) == self.manifest.files[name]
-        ]
-        if problem := sealed_file_problem(self.path, MEASURES):
-            lines.append(f"{problem}; `assignadd measure curves` makes it again")
-        return lines
+        listed = self.manifest.files
+        listed_now = read_manifest(self.path).files if problems else {}
+        return [problem for name, problem in problems.items() if listed_now.get(name) == listed.get(name)]
 
     def _check(self, name: str) -> None:
-        """Raises a RunError if a file of the run cannot be used."""
+        """Raises a RunError if a file of the run cannot be used; measures may be absent."""
+        from assignadd.runs.encoding import check_seal
+
         if name == METRICS:
             self.metrics()
+        elif name == MEASURES:
+            if os.path.lexists(self.path / MEASURES):
+                check_seal(read_regular(self.path, MEASURES), str(self.path / MEASURES))
         elif name == CONFIG:
             read_settings(self.path, self.manifest)
         elif name.startswith(CHECKPOINTS):
             self.checkpoint(self.manifest.files[name].step or 0)
         elif name == SPLITS:
-            self._seen()
+            self._read_seen()
         else:
             self._state(name)
 
@@ -320,25 +297,15 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
     for folder in _run_folders(root):
         try:
             runs.append(Run.open(folder))
-        except RunError as error:
+        except (RunError, OSError) as error:
             problems.append(str(error))
     return runs, problems
 
 
-def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
-    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot.
-
-    None where there is no run at all.
-    """
-    problems: list[str] = []
-    for folder in sorted(_run_folders(root), key=lambda folder: -(folder / MANIFEST).stat().st_mtime_ns):
-        try:
-            return Run.open(folder), problems
-        except RunError as error:
-            problems.append(str(error))
-    if problems:
-        raise RunError(problems[0])
-    return None, []
+def newest_run(root: str | os.PathLike[str]) -> Run | None:
+    """The run under `root` that was committed to last; None where there is none."""
+    folders = _run_folders(root)
+    return Run.open(max(folders, key=lambda folder: (folder / MANIFEST).lstat().st_mtime_ns)) if folders else None
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
@@ -358,13 +325,12 @@ MOST_LISTED = 6
 def default_folder(config: Config, members: Sequence[Member], root: Path = Path("runs")) -> Path:
     """The folder under `root` for a run of these settings, the same however they are given.
 
-        paper-seed-0            the settings of a preset, one seed
-        paper-seeds-0-31        consecutive seeds
-        tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
-        paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
-                                hash of the settings' JSON
+    paper-seed-0            the settings of a preset, one seed
+    paper-seeds-0-31        consecutive seeds
+    tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
+    paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
+                            hash of the settings' JSON
 
-    A run with just these settings under another hash, as earlier versions computed it, is found.
     """
     document = run_document(config, members)
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
@@ -381,9 +347,6 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     listed = consecutive or len(seeds) <= MOST_LISTED
     if listed and config == PRESETS[preset] and members == tuple(map(Member, seeds)):
         return plain
-    for folder in sorted(root.glob(f"{glob.escape(plain.name)}-{6 * '[0-9a-f]'}")):
-        if (folder / CONFIG).is_file() and (folder / CONFIG).read_bytes() == document:
-            return folder
     return root / f"{plain.name}-{hashlib.sha256(document).hexdigest()[:6]}"
 
 

@@ -28,7 +28,7 @@ FORMAT = 1
 Numbered = Literal["checkpoints", "states"]
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -46,7 +46,7 @@ class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return Blob(len(data), hashlib.sha256(data).hexdigest())
 
     def problem(self, data: bytes) -> str | None:
-        """What is wrong with bytes that should be these."""
+        """What is wrong with bytes that should have this size and hash; None where nothing is."""
         if len(data) < self.size:
             return f"is truncated: it has {len(data)} of {self.size} bytes"
         if len(data) > self.size:
@@ -71,7 +71,7 @@ class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     started: str
     from_step: Count
     to_step: Count
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
     environment: Environment
 
 
@@ -91,18 +91,19 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sha256 of the manifest written with an empty seal."""
 
     def numbered(self, folder: Numbered) -> dict[int, str]:
-        """Step -> name of the checkpoints or states, by step."""
+        """The name of each checkpoint or each state by its step, in the order of the steps."""
         steps = sorted(f.step for name, f in self.files.items() if name.startswith(folder) and f.step is not None)
         return {step: numbered(folder, step) for step in steps}
 
-    def until(self, state: int | None) -> Manifest:
-        """The manifest as of a committed state; None: as of the beginning."""
-        if state is None:
-            first = {name: f for name, f in self.files.items() if f.step is None}
-            return replace(self, step=0, finished=False, metrics=EMPTY, files=first)
-        files = {name: f for name, f in self.files.items() if f.step is None or f.step <= state}
-        metrics = files[numbered("states", state)].metrics or EMPTY
-        return replace(self, step=state, finished=self.finished and state == self.step, metrics=metrics, files=files)
+    def at_newest_state(self) -> Manifest:
+        """The manifest of an unfinished run as of its newest training state, or as of its creation if it has none."""
+        states = self.numbered(STATES)
+        if not states:
+            created = {name: file for name, file in self.files.items() if file.step is None}
+            return replace(self, step=0, metrics=EMPTY, files=created)
+        step = max(states)
+        files = {name: file for name, file in self.files.items() if file.step is None or file.step <= step}
+        return replace(self, step=step, metrics=files[states[step]].metrics or EMPTY, files=files)
 
     def sealed(self) -> bytes:
         seal = hashlib.sha256(_encode(replace(self, seal=""))).hexdigest()
@@ -123,18 +124,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(f"{where} is damaged or foreign: {error}") from error
     if manifest.sealed() != data:
         raise RunError(f"{where} is damaged or was edited: its seal does not fit")
-    if problem := _problem(manifest):
+    if problem := _contradiction(manifest):
         raise RunError(f"{where} {problem}")
     return replace(manifest, seal="")
-
-
-def committed_problem(folder: Path, manifest: Manifest, name: str) -> str | None:
-    """What is wrong with a committed file."""
-    try:
-        read_committed(folder, manifest, name)
-    except RunError as error:
-        return str(error)
-    return None
 
 
 def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
@@ -150,17 +142,27 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-def _problem(manifest: Manifest) -> str | None:
-    """Why a manifest cannot be that of a run: it lists a file that is none, at another or a later step, or too few."""
+def _contradiction(manifest: Manifest) -> str | None:
+    """Why a manifest cannot be that of a run; None where it can be.
+
+    It lists a file that no run has, or a checkpoint or state of a step other than its name says or not yet reached, or
+    it lacks the settings or the split.
+    """
     for name, file in manifest.files.items():
-        if name not in (CONFIG, SPLITS) and not NUMBERED.fullmatch(name):
+        if name in (CONFIG, SPLITS):
+            continue
+        if not NUMBERED.fullmatch(name):
             return f"lists {name!r}, which is not a file of a run"
-        if (match := NUMBERED.fullmatch(name)) and (file.step is None or numbered(match[1], file.step) != name):  # type: ignore[arg-type]
+        if file.step is None or not name.endswith(f"/{file.step:08d}.safetensors"):
             return f"lists {name!r} for step {file.step}"
-        if (file.step or 0) > manifest.step or (file.metrics or EMPTY).size > manifest.metrics.size:
+        if file.step > manifest.step:
             return f"lists {name!r} beyond the run's step {manifest.step}"
-    missing = [name for name in (CONFIG, SPLITS) if name not in manifest.files]
-    return f"does not list {missing[0]}" if missing else None
+        if file.metrics is not None and file.metrics.size > manifest.metrics.size:
+            return f"lists {name!r} with more metrics than the run has"
+    for name in (CONFIG, SPLITS):
+        if name not in manifest.files:
+            return f"does not list {name}"
+    return None
 
 
 def _encode(manifest: Manifest) -> bytes:

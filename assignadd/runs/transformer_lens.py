@@ -20,7 +20,7 @@ import math
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,30 +64,33 @@ def state_dicts_in(path: Path) -> list[Path]:
 
 
 def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path) -> Run:
-    """One run from the checkpoints of one model; `config` gives the task and the shapes.
+    """A finished run in the folder `destination`, with a checkpoint for each of these files of one model's weights.
 
-    The split is that of the authors' run for their task; for another it is the one of seed 0, since the files do
-    not tell theirs.
+    `config` gives the task and the shapes. The split is that of the authors' run for their task; for another task it is
+    the one of seed 0, since the files do not tell theirs.
     """
-    files = {_step(path): path for path in paths}
-    if len(files) < len(paths) or not files:
-        raise RunError(f"{len(paths)} files for {len(files)} different steps; give each step once, and at least one")
-    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=max(files)))
-    sources = {}
-    # All are checked before anything is written, and read again for it: they may be hundreds.
-    for _, path in sorted(files.items()):
-        content = _bytes(path, config)
-        _stack(path, content, config)
-        sources[path.name] = hashlib.sha256(content).hexdigest()
-    authors = config.task == PRESETS["authors"].task
-    seen = (authors_split(config.task) if authors else pair_split(config.task, 0))[None]
+    path_of_step = {_step(path): path for path in paths}
+    if not paths or len(path_of_step) < len(paths):
+        n_steps = len(path_of_step)
+        raise RunError(f"{len(paths)} files for {n_steps} different steps; give each step once, and at least one")
+    steps = sorted(path_of_step)
+    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=steps[-1]))
+    sha256_of_name = {}
+    # All files are checked before anything is written, and read again later: hundreds may not fit into memory.
+    for step in steps:
+        path = path_of_step[step]
+        data = _bytes(path, config)
+        _stack(path, data, config)
+        sha256_of_name[path.name] = hashlib.sha256(data).hexdigest()
+    is_authors_task = config.task == PRESETS["authors"].task
+    split = authors_split(config.task) if is_authors_task else pair_split(config.task, 0)
     environment = Environment.here("cpu", torch.get_num_threads())
-    with Writer.hold(destination, config, [Member(0)], seen, environment, sources) as run:
-        if run.finished and run.problems:
-            raise RunError(f"{next(iter(run.problems.values()))}; remove {destination} to import it again")
-        if not run.finished:
-            for step, path in sorted(files.items()):
-                run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == max(files))
+    with Writer.hold(destination, config, [Member(0)], split[None], environment, sha256_of_name) as run:
+        if run.finished and run.notes:  # a line for each damaged file
+            raise RunError(f"{run.notes[0]}; remove {destination} to import it again")
+        for step in [] if run.finished else steps:
+            path = path_of_step[step]
+            run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == steps[-1])
     return Run.open(destination)
 
 
@@ -213,36 +216,40 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
     Shapes, names and zeros where the model has no weight are checked; TransformerLens need not be installed.
     """
     named = dict(_renamed(name, tensor.detach(), config) for name, tensor in state_dict.items())
+    if len(named) < len(state_dict):
+        raise RunError("the state dict has a weight twice, by its name in TransformerLens 2.x and by that in 4")
     if problem := state_dict_problem(named, config):
         raise RunError(f"the state dict does not fit the configuration: {problem}")
     return Transformer(config, {name: named[name] for name in weight_shapes(config)})
 
 
 def _renamed(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
-    """A weight by its name in TransformerLens 2.x, with the shape it has there; other names are left as they are."""
+    """A weight by its name in TransformerLens 2.x, with the shape it has there; other names are left unchanged."""
 
-    def heads(weight: Tensor) -> Tensor:
+    def by_head(weight: Tensor) -> Tensor:
         return weight.unflatten(0, (config.model.n_heads, config.model.d_head))
 
-    table: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
-        r"embed\.weight": ("embed.W_E", lambda w: w),
-        r"pos_embed\.weight": ("pos_embed.W_pos", lambda w: w),
-        r"(blocks\.\d+\.attn)\.q\.weight": (r"\1.W_Q", lambda w: heads(w).mT),  # (H dh, d) to (H, d, dh)
-        r"(blocks\.\d+\.attn)\.k\.weight": (r"\1.W_K", lambda w: heads(w).mT),
-        r"(blocks\.\d+\.attn)\.v\.weight": (r"\1.W_V", lambda w: heads(w).mT),
-        r"(blocks\.\d+\.attn)\.o\.weight": (r"\1.W_O", lambda w: heads(w.mT)),  # (d, H dh) to (H, dh, d)
-        r"(blocks\.\d+\.attn)\.q\.bias": (r"\1.b_Q", heads),
-        r"(blocks\.\d+\.attn)\.k\.bias": (r"\1.b_K", heads),
-        r"(blocks\.\d+\.attn)\.v\.bias": (r"\1.b_V", heads),
-        r"(blocks\.\d+\.attn)\.o\.bias": (r"\1.b_O", lambda b: b),
-        r"(blocks\.\d+\.mlp)\.(in|out)\.weight": (r"\1.W_\2", lambda w: w.mT),
-        r"(blocks\.\d+\.mlp)\.(in|out)\.bias": (r"\1.b_\2", lambda b: b),
-        r"((?:blocks\.\d+\.)?ln\w+)\.weight": (r"\1.w", lambda w: w),
-        r"((?:blocks\.\d+\.)?ln\w+)\.bias": (r"\1.b", lambda b: b),
-        r"unembed\.weight": ("unembed.W_U", lambda w: w.mT),
-        r"unembed\.bias": ("unembed.b_U", lambda b: b),
-    }
-    for pattern, (name_in_2, reshaped) in table.items():
-        if match := re.fullmatch(pattern, name):
-            return match.expand(name_in_2), reshaped(tensor)
+    match name.split("."):
+        case ["embed", "weight"]:
+            return "embed.W_E", tensor
+        case ["pos_embed", "weight"]:
+            return "pos_embed.W_pos", tensor
+        case ["unembed", "weight"]:
+            return "unembed.W_U", tensor.mT
+        case ["unembed", "bias"]:
+            return "unembed.b_U", tensor
+        case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "weight"]:  # (H dh, d) to (H, d, dh)
+            return f"blocks.{i}.attn.W_{letter.upper()}", by_head(tensor).mT
+        case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "bias"]:
+            return f"blocks.{i}.attn.b_{letter.upper()}", by_head(tensor)
+        case ["blocks", i, "attn", "o", "weight"]:  # (d, H dh) to (H, dh, d)
+            return f"blocks.{i}.attn.W_O", by_head(tensor.mT)
+        case ["blocks", i, "attn", "o", "bias"]:
+            return f"blocks.{i}.attn.b_O", tensor
+        case ["blocks", i, "mlp", ("in" | "out") as side, "weight"]:
+            return f"blocks.{i}.mlp.W_{side}", tensor.mT
+        case ["blocks", i, "mlp", ("in" | "out") as side, "bias"]:
+            return f"blocks.{i}.mlp.b_{side}", tensor
+        case [*block, norm, ("weight" | "bias") as kind] if norm.startswith("ln"):
+            return ".".join([*block, norm, kind[0]]), tensor
     return name, tensor

@@ -1,8 +1,8 @@
 """Writing a run: open it, new or where it was left, and commit. A reader sees it before or after a commit only.
 
 A commit writes its files, appends its rows, and then replaces the manifest; until that last step the run is what it was
-before. Opening brings an unfinished run back to its newest intact state: what came after it is made again by the
-training that follows. Nothing that was saved is deleted for that, nor overwritten with other bytes: it is set aside.
+before. Opening brings an unfinished run back to its newest training state: what came after it is made again by the
+training that follows. Where that state or the rows up to it are damaged, the run is refused and nothing is changed.
 
 One process at a time writes: a kernel lock ends with its process, however that ends.
 """
@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,13 +26,13 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.config.errors import RunBusy, RunError, printable
+from assignadd.config.errors import RunBusy, RunError
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
-from assignadd.runs.encoding import decode_tensors, encode_tensors, state_problem
+from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.environment import Environment
-from assignadd.runs.files import claim_folder, read_regular, remove_mark
+from assignadd.runs.files import MARK, claim_folder, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -48,9 +47,7 @@ from assignadd.runs.manifest import (
     File,
     Manifest,
     Session,
-    committed_problem,
     numbered,
-    read_committed,
     read_manifest,
 )
 
@@ -60,25 +57,24 @@ LOCK = "lock"
 class Writer(Run):
     """A run held for writing.
 
-    `problems` has what is wrong with each file that was damaged at opening; `notes` says it, and what follows from it.
+    `notes` say what is damaged in a finished run, which is left unchanged, and what may change the last bits of the
+    numbers of an unfinished one.
     """
 
-    def __init__(
-        self, path: Path, config: Config, members: Sequence[Member], environment: Environment, notes: Iterable[str] = ()
-    ):
+    def __init__(self, path: Path, config: Config, members: Sequence[Member], environment: Environment):
         super().__init__(path, read_manifest(path), config, members)
-        self.notes = list(notes)
         self._environment = environment
-        self._started, self._clock = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-        rows = self._note_damage()
-        if not self.finished:
-            self._return_to_state(rows)
-        if not self.problems:
-            self._discard_old_states()
-        self._digest = hashlib.sha256(rows[: self.manifest.metrics.size])  # of the committed metrics
-        self._earlier, self._from_step = self.manifest.sessions, self.manifest.step
-        if self._earlier and not self.finished and (changes := environment.changes(self._earlier[-1].environment)):
-            self.notes.append(f"going on with {', '.join(changes)}: the last bits may differ from an uninterrupted run")
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._clock = time.monotonic()
+        if self.finished:
+            self.notes = self.verify()
+        else:
+            self.notes = self._changes_of_environment()
+            self._return_to_newest_state()
+            self._digest = self._digest_of_metrics()
+        self._discard_unlisted_states()
+        self._earlier = self.manifest.sessions
+        self._from_step = self.manifest.step
 
     @classmethod
     @contextlib.contextmanager
@@ -104,9 +100,9 @@ class Writer(Run):
             atomic.discard_leftovers(path)
             if not (path / MANIFEST).exists():
                 create(path, documents, sources)
-            remove_mark(path)
-            notes = check_settings(path, read_manifest(path), documents, seen, sources)
-            yield cls(path, config, members, environment, notes)
+            atomic.discard(path / MARK)  # the manifest says what the folder is
+            check_settings(Run.open(path), read_run_document(documents[CONFIG]), seen, sources)
+            yield cls(path, config, members, environment)
 
     def commit(
         self,
@@ -147,18 +143,11 @@ class Writer(Run):
         self._digest = digest
 
     def _save(self, name: str, step: int, data: bytes, written: list[str]) -> File:
-        """Writes a file of a commit, its name first added to `written`, unless it is committed already.
-
-        What stands in its place with other bytes is set aside, with a line on stderr.
-        """
+        """Writes a file of a commit, its name first added to `written`, unless it is committed already."""
         blob, committed = Blob.of(data), self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
             atomic.make_directory(path.parent)
-            if os.path.lexists(path) and not _holds(self.path, name, blob):
-                new_name = atomic.set_aside(path)
-                line = printable(f"note: {path} was there with other contents; it is now {new_name.name}")
-                print(line, file=sys.stderr)
             written.append(name)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:
@@ -185,8 +174,9 @@ class Writer(Run):
         return (*self._earlier, Session(self._started, self._from_step, step, seconds, self._environment))
 
     def _continue_with(self, manifest: Manifest) -> None:
-        """Goes on with a manifest that is on disk, and removes the files that only the one before it lists."""
-        before, self.manifest = self.manifest, manifest
+        """Takes over a manifest that is on disk, and removes the files that only the one before it lists."""
+        before = self.manifest
+        self.manifest = manifest
         for name in before.files.keys() - manifest.files.keys():
             atomic.discard(self.path / name)
 
@@ -196,64 +186,39 @@ class Writer(Run):
         for name in written:
             if name not in self.manifest.files:
                 atomic.discard(self.path / name)
-        size = self.manifest.metrics.size
-        atomic.append(self.path / METRICS, size, b"")
-        self._digest = hashlib.sha256(read_regular(self.path, METRICS, most=size))
+        atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")
+        self._digest = self._digest_of_metrics()
 
-    def _note_damage(self) -> bytes:
-        """The committed metrics as they stand in the file; notes on them, and on every file that is damaged."""
-        self.problems = {
-            name: problem
-            for name in self.manifest.files
-            if (problem := committed_problem(self.path, self.manifest, name))
-        }
-        rows = b""
+    def _changes_of_environment(self) -> list[str]:
+        """A line that says what differs from the environment of the last session, if anything does."""
+        sessions = self.manifest.sessions
+        changes = self._environment.changes(sessions[-1].environment) if sessions else []
+        listed = ", ".join(changes)
+        return [f"going on with {listed}: the last bits may differ from an uninterrupted run"] if changes else []
+
+    def _digest_of_metrics(self) -> hashlib._Hash:
+        """The sha256 of the committed rows so far, to which those of the next commit are added."""
+        return hashlib.sha256(read_regular(self.path, METRICS, most=self.manifest.metrics.size))
+
+    def _return_to_newest_state(self) -> None:
+        """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""
         try:
-            rows = read_regular(self.path, METRICS, most=self.manifest.metrics.size)
+            self.latest_state()
+            self.metrics()
         except RunError as error:
-            self.problems[METRICS] = str(error)
-        else:
-            if problem := self.manifest.metrics.problem(rows):
-                self.problems[METRICS] = f"{self.path / METRICS} {problem}"
-        self.notes += self.problems.values()
-        return rows
-
-    def _return_to_state(self, rows: bytes) -> None:
-        """Goes back to the newest state that is intact and has intact metrics.
-
-        A finished run needs no state, and is left unchanged whatever is damaged. What was committed after the state is
-        not deleted: checkpoints stay until the training comes to their steps, and are set aside where it makes other
-        bytes; rows are copied first if anything was damaged.
-        """
-        intact = []
-        for step, name in self.manifest.numbered(STATES).items():
-            metrics = self.manifest.files[name].metrics or EMPTY
-            if name not in self.problems and not metrics.problem(rows[: metrics.size]):
-                intact.append(step)
-        before, self.manifest = self.manifest, self.manifest.until(intact[-1] if intact else None)
-        if self.problems.keys() - self.manifest.files.keys():
-            self.notes.append(f"{self.path} goes on from step {self.step}, its newest intact state")
-            if len(rows) > self.manifest.metrics.size:
-                copy = atomic.aside(self.path / METRICS)
-                atomic.write(copy, rows)
-                self.notes.append(f"the rows so far are kept in {copy}")
-        if self.manifest != before:
+            raise RunError(f"{error}; move {self.path} away to train its models again") from error
+        at_newest_state = self.manifest.at_newest_state()
+        if self.manifest != at_newest_state:
+            self.manifest = at_newest_state
             self.manifest.write(self.path)
-        if METRICS in self.problems and not rows:
-            if os.path.lexists(self.path / METRICS):
-                atomic.set_aside(self.path / METRICS)
-            atomic.write(self.path / METRICS, b"")
 
-    def _discard_old_states(self) -> None:
-        """Removes states of this run that are not listed: a kill came before an old one was removed, or listed."""
+    def _discard_unlisted_states(self) -> None:
+        """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed."""
         folder = self.path / STATES
         for entry in os.listdir(folder) if folder.is_dir() else ():
-            match = NUMBERED.fullmatch(f"{STATES}/{entry}")
-            if match and match[0] not in self.manifest.files:
-                with contextlib.suppress(RunError):  # a file that is not a state is not ours
-                    state = decode_tensors(read_regular(self.path, match[0]), entry)
-                    if not state_problem(state, self.config, len(self.members), int(match[2])):
-                        atomic.discard(folder / entry)
+            name = f"{STATES}/{entry}"
+            if NUMBERED.fullmatch(name) and name not in self.manifest.files:
+                atomic.discard(self.path / name)
 
 
 def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None) -> Iterator[tuple[str, bytes]]:
@@ -262,14 +227,6 @@ def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | 
         yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
     if state is not None:
         yield numbered(STATES, step), encode_tensors(state)
-
-
-def _holds(folder: Path, name: str, blob: Blob) -> bool:
-    """Whether a file has just these bytes."""
-    try:
-        return blob.problem(read_regular(folder, name, most=blob.size + 1)) is None
-    except RunError:
-        return False
 
 
 def refuse_foreign(path: Path) -> None:
@@ -307,41 +264,26 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
 
 
 def check_settings(
-    path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen: Tensor, sources: Mapping[str, str]
-) -> list[str]:
-    """Refuses a run with other settings; writes its settings and splits again if they were damaged, with a note."""
-    if manifest.sources != sources:
-        kind = "imported from other files" if manifest.sources else "trained, not imported"
-        raise RunError(f"{path} holds a run that was {kind}; choose another --out")
+    run: Run, settings: tuple[Config, tuple[Member, ...]], seen: Tensor, sources: Mapping[str, str]
+) -> None:
+    """Refuses to go on with a run that has other settings, another split or other sources than these."""
+    if run.manifest.sources != sources:
+        kind = "imported from other files" if run.manifest.sources else "trained, not imported"
+        raise RunError(f"{run.path} holds a run that was {kind}; choose another --out")
     for folder in (CHECKPOINTS, STATES):
-        if (path / folder).is_symlink():
-            raise RunError(f"{path / folder} is refused: a run's files are not reached through symbolic links")
-    notes = []
-    for name, data in documents.items():
-        same = manifest.files[name].sha256 == Blob.of(data).sha256
-        if same and (problem := committed_problem(path, manifest, name)):
-            atomic.write(path / name, data)
-            notes.append(f"{problem}; it was written again")
-    settings = read_run_document(read_committed(path, manifest, CONFIG))
-    if difference := first_difference(settings, read_run_document(documents[CONFIG])):
+        if (run.path / folder).is_symlink():
+            raise RunError(f"{run.path / folder} is refused: a run's files are not reached through symbolic links")
+    if difference := first_difference((run.config, run.members), settings):
         field, old, new = difference
         raise RunError(
-            f"{path} holds a run with {field} = {old!r}, not {new!r}; "
+            f"{run.path} holds a run with {field} = {old!r}, not {new!r}; "
             "give the same settings to go on with it, or another --out"
         )
-    stored = decode_tensors(read_committed(path, manifest, SPLITS), str(path / SPLITS))
-    if not torch.equal(stored.get("seen", torch.empty(0)), seen.cpu()):
-        raise RunError(f"{path / SPLITS} holds another split of the pairs than this; choose another --out")
-    return notes
+    if not torch.equal(run.seen, seen.cpu()):
+        raise RunError(f"{run.path / SPLITS} holds another split of the pairs than this; choose another --out")
 
 
-class Holder(msgspec.Struct):
-    """The process that holds a lock, as it stands in the lock file."""
-
-    pid: int
-    started: str
-
-
+# Descriptors of the locks that this process holds.
 _held: set[int] = set()
 
 
@@ -361,7 +303,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     The file stays when the lock is released: removing it would let two processes lock two files of one name.
     """
-    fd = _acquire(folder)
+    fd = _lock(folder / LOCK)
     _held.add(fd)
     try:
         yield
@@ -371,30 +313,22 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(fd)
 
 
-def _acquire(folder: Path) -> int:
-    """The descriptor of the lock file, locked."""
+def _lock(file: Path) -> int:
+    """The descriptor of a lock file, which is locked and holds the number of this process."""
     try:
-        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise RunError(f"{folder / LOCK} could not be opened: {atomic.reason(error)}") from error
+        raise RunError(f"{file} could not be opened: {atomic.reason(error)}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(fd, 0)
-        os.pwrite(fd, msgspec.json.encode(Holder(os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))), 0)
+        os.pwrite(fd, b"%d" % os.getpid(), 0)
     except BlockingIOError as error:
-        holder = _holder(fd)
+        number = os.pread(fd, 20, 0)
         os.close(fd)
-        raise RunBusy(f"{folder} is being written by {holder}; wait until it ends, or stop it") from error
+        holder = f"process {number.decode()}" if number.isdigit() else "another process"
+        raise RunBusy(f"{file.parent} is being written by {holder}; wait until it ends, or stop it") from error
     except OSError as error:
         os.close(fd)
-        raise RunError(f"{folder / LOCK} could not be locked: {atomic.reason(error)}") from error
+        raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
     return fd
-
-
-def _holder(fd: int) -> str:
-    """The process that holds a lock, as its file says."""
-    try:
-        holder = msgspec.json.decode(os.pread(fd, 1000, 0), type=Holder)
-    except (OSError, msgspec.DecodeError):
-        return "another process"
-    return f"process {holder.pid} since {holder.started}"

@@ -22,7 +22,7 @@ from assignadd.study.study import Study
 from assignadd.study.table import StudyTable, study_frame
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.jobs import Report
-from assignadd.sweeps.results import TABLE, claim_results, read_results, write_results
+from assignadd.sweeps.results import TABLE, read_results, write_results
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.trainer import Observe
 from assignadd.user_file import FILE, user_module
@@ -107,7 +107,6 @@ def run_study(
 
     `path` is the file or folder of the study, from which other processes load its measures.
     """
-    claim_results(table_file(study, out), "diverged")
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
     curves = run_sweep(sweep, out, report=report, command=command, **how)

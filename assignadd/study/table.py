@@ -162,8 +162,7 @@ def _record(statement: Statement, table: StudyTable) -> Record:
 
 
 def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
-    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets, and its
-    early values where the study has such."""
+    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
     import polars
 
     set_names = [name for name in EVALUATION_SETS if name in curves.columns]
@@ -216,11 +215,14 @@ def _outcomes(curves: Curves, last: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _early_values(study: Study, curves: polars.DataFrame) -> dict[str, Any]:
-    """The values of the study's early columns at its early steps."""
-    rows = {row["step"]: row for row in curves.rows(named=True)} if study.early_steps else {}
-    return {
-        early_column(name, step): rows.get(step, {}).get(name) for step in study.early_steps for name in study.early
-    }
+    """The values of the study's early columns at its early steps; None where a model was not measured."""
+    values: dict[str, Any] = {}
+    for step in study.early_steps:
+        at_step = curves.filter(curves["step"] == step)
+        for name in study.early:
+            has_value = name in at_step.columns and at_step.height > 0
+            values[early_column(name, step)] = at_step[name].item() if has_value else None
+    return values
 
 
 def early_column(name: str, step: int) -> str:

@@ -1,8 +1,8 @@
 """A sweep from plan to table: its jobs are trained on this machine or on a Ray cluster.
 
-This machine runs jobs in a process or more per GPU, or on a CPU in one per core. The run folders hold everything: a
-process that dies is replaced, and its job goes on from the last checkpoint. So it is on a cluster, where the folders
-are on a file system that all nodes share, and Ray only runs jobs.
+This machine trains one job or more at a time on each GPU, or on a CPU one on each core, every job in a process. The run
+folders hold everything: if a process dies, another goes on from the last checkpoint. So it is on a cluster, where the
+folders are on a file system that all nodes share, and Ray only runs jobs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.util
 import os
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,14 +33,13 @@ from assignadd.sweeps.jobs import (
     JobFailed,
     Report,
     SweepStopped,
-    bytes_per_model,
     estimated_seconds,
     jobs_of,
     run_job,
 )
-from assignadd.sweeps.results import TABLE, claim_results, provenance, results_table, write_results
+from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
-from assignadd.training.loop import Interrupted, TrainingProgress
+from assignadd.training.loop import Interrupted
 from assignadd.training.processes import StopSignals, end_with_parent
 
 if TYPE_CHECKING:
@@ -48,11 +47,10 @@ if TYPE_CHECKING:
 
 # How often the process of a job may die before the sweep gives up on it, here and on a cluster.
 MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
-REPORT_SECONDS = 0.25
 OLDEST_RAY = (2, 54)
-# A lost worker's process may live on for a moment and hold its run.
+# A lost process may live on for a moment and hold its run.
 BUSY_SECONDS = 120.0
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,6 @@ class Plan:
             "device": self.device,
             "at_a_time": self.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
-            "mib_per_stack": max(round(bytes_per_model(j.config) * len(j.members) / 2**20) for j in self.jobs),
             "estimated_seconds": round(estimated_seconds(self.jobs, self.device, self.slots), 1),
         }
 
@@ -97,7 +94,6 @@ def run_sweep(
 ) -> polars.DataFrame:
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
     planned = plan(sweep, out, device, cores, together, per_gpu)
-    claim_results(out / TABLE)
     claim_folder(out, "sweep")
     unfinished = [i for i, job in enumerate(planned.jobs) if job.model_steps]
     for job in planned.jobs:
@@ -127,130 +123,96 @@ def _check_metrics(path: Path) -> None:
 
 
 def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lambda job, step: None) -> None:
-    """Trains every job. With one slot, one job after the other in this process, otherwise in `slots` processes."""
+    """Trains every job, `slots` at a time, each in a process of its own; a single job, or slot, in this process.
+
+    A job whose process dies goes on in a new one, unless it keeps dying.
+    """
     if min(slots, len(jobs)) <= 1:
         for i, job in enumerate(jobs):
             run_job(job, device, 1, lambda progress, i=i: report(i, progress.step))
         return
-    _Pool(jobs, device, min(slots, len(jobs)), report).run()
+    waiting = deque(range(len(jobs)))
+    free_slots = deque(range(slots))
+    running: list[_Process] = []
+    deaths: Counter[int] = Counter()
+    with StopSignals() as signals:
+        try:
+            while waiting or running:
+                while waiting and free_slots:
+                    i = waiting.popleft()
+                    running.append(_start(i, jobs[i], device, free_slots.popleft()))
+                ready = wait([process.pipe for process in running], timeout=POLL_SECONDS)
+                for ended in [process for process in running if process.pipe in ready]:
+                    running.remove(ended)
+                    free_slots.append(ended.slot)
+                    if ended.has_finished(jobs[ended.job]):
+                        report(ended.job, jobs[ended.job].config.optim.steps)
+                    else:
+                        deaths[ended.job] += 1
+                        waiting.appendleft(ended.job)
+                if signals.received:
+                    raise SweepStopped(signals.received)
+                for i, n_deaths in deaths.items():
+                    if n_deaths > MOST_DEATHS:
+                        died = f"its process died {n_deaths} times; what was committed is safe"
+                        raise JobFailed(f"{jobs[i].path}: {died}")
+                for process in running:
+                    report(process.job, step_of(jobs[process.job].path))
+        finally:
+            for process in running:
+                process.process.terminate()  # a stack in training saves first
+            for process in running:
+                process.process.join()
 
 
-@dataclass
-class _Slot:
+@dataclass(frozen=True, eq=False)
+class _Process:
+    """A process that trains a job, and the pipe through which the result comes."""
+
+    job: int
+    slot: int
     process: BaseProcess
     pipe: Connection
-    job: int | None = None
 
-
-class _Pool:
-    def __init__(self, jobs: Sequence[Job], device: str, slots: int, report: Report):
-        self.jobs, self.device, self.report = jobs, device, report
-        self.waiting = deque(range(len(jobs)))
-        self.deaths = dict.fromkeys(range(len(jobs)), 0)
-        self.signals = StopSignals()
-        self.slots = [self._start(i) for i in range(slots)]
-
-    def run(self) -> None:
-        with self.signals:
-            try:
-                while self.waiting or any(slot.job is not None for slot in self.slots):
-                    self._hand_out()
-                    for pipe in wait([slot.pipe for slot in self.slots], timeout=0.2):
-                        self._hear(next(i for i, slot in enumerate(self.slots) if slot.pipe is pipe))
-                    if self.signals.received:
-                        raise SweepStopped(self.signals.received)
-            finally:
-                self._end()
-
-    def _hand_out(self) -> None:
-        """A job for every process that has none, as long as jobs wait."""
-        for slot in self.slots:
-            if slot.job is None and self.waiting:
-                slot.job = self.waiting.popleft()
-                with suppress(BrokenPipeError):  # a process that died is noticed when its pipe is read
-                    slot.pipe.send((slot.job, self.jobs[slot.job]))
-
-    def _hear(self, i: int) -> None:
-        """Takes a message of the process in slot i: the step of its job, or that it is done or failed."""
-        slot = self.slots[i]
+    def has_finished(self, job: Job) -> bool:
+        """Whether the process sent a result before it ended; a JobFailed if that is an error."""
         try:
-            kind, job, value = slot.pipe.recv()
+            problem = self.pipe.recv()
         except (EOFError, ConnectionResetError):
-            return self._replace(i)
-        if kind == "failed":
-            raise JobFailed(f"{self.jobs[job].path}: {value}")
-        self.report(job, self.jobs[job].config.optim.steps if kind == "done" else value)
-        if kind == "done":
-            slot.job = None
-
-    def _replace(self, i: int) -> None:
-        """A new process for one that died; its job is taken up again, unless it keeps dying."""
-        job = self.slots[i].job
-        if job is not None and not self.signals.received:
-            self.deaths[job] += 1
-            if self.deaths[job] > MOST_DEATHS:
-                raise JobFailed(
-                    f"{self.jobs[job].path}: its process died {self.deaths[job]} times; what was committed is safe"
-                )
-            self.waiting.appendleft(job)
-        self.slots[i].process.join()
-        self.slots[i] = self._start(i)
-
-    def _start(self, i: int) -> _Slot:
-        """A new process for slot i, which waits for jobs."""
-        context = get_context("spawn")  # a GPU does not survive a fork
-        pipe, pipe_of_process = context.Pipe()
-        process = context.Process(
-            target=_serve, args=(pipe_of_process, self.device, i, os.getpid(), _gpus()), daemon=True
-        )
-        process.start()
-        pipe_of_process.close()
-        return _Slot(process, pipe)
-
-    def _end(self) -> None:
-        """Stacks in training save and end; the others end at once."""
-        for slot in self.slots:
-            slot.process.terminate()
-        for slot in self.slots:
-            slot.process.join()
-            slot.pipe.close()
+            return False
+        finally:
+            self.process.join()
+        if problem:
+            raise JobFailed(f"{job.path}: {problem}")
+        return True
 
 
-def _serve(pipe: Connection, device: str, slot: int, parent: int, gpus: Sequence[str]) -> None:
-    """In a process of its own: trains the jobs that come through the pipe, until it is closed."""
+def _start(number: int, job: Job, device: str, slot: int) -> _Process:
+    """A new process that trains a job, on the GPU of its slot if the device is a GPU."""
+    context = get_context("spawn")  # a GPU does not survive a fork
+    pipe, pipe_of_process = context.Pipe(duplex=False)
+    gpus = _gpus() if device == "cuda" else [""]
+    gpu = gpus[slot % len(gpus)]
+    process = context.Process(target=_train, args=(pipe_of_process, job, device, gpu, os.getpid()), daemon=True)
+    process.start()
+    pipe_of_process.close()
+    return _Process(number, slot, process, pipe)
+
+
+def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
+    """In a process of its own: trains a job and sends what `train_job` returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
     end_with_parent(parent)
-    if device == "cuda":
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
-    with suppress(EOFError, ConnectionError, Interrupted):
-        while True:
-            number, job = pipe.recv()
-            try:
-                run_job(job, device, 1, _Reporter(pipe, number))
-            except UserError as error:
-                if isinstance(error, Interrupted):
-                    raise
-                pipe.send(("failed", number, str(error)))
-            else:
-                pipe.send(("done", number, None))
+    if gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    with suppress(Interrupted, BrokenPipeError):
+        pipe.send(train_job(job, device))
 
 
 def _gpus() -> list[str]:
     """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
-
-
-class _Reporter:
-    """Tells the parent the step now and then."""
-
-    def __init__(self, pipe: Connection, number: int):
-        self.pipe, self.number, self.last = pipe, number, 0.0
-
-    def __call__(self, progress: TrainingProgress) -> None:
-        if (now := time.monotonic()) - self.last > REPORT_SECONDS:
-            self.last = now
-            self.pipe.send(("step", self.number, progress.step))
 
 
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
@@ -267,49 +229,46 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
         expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
         raise ConfigError("address", address, expected) from error
     try:
-        _Cluster(ray, jobs, device, report).run()
+        _run_on_cluster(ray, jobs, device, report)
     finally:
         ray.shutdown()
 
 
-class _Cluster:
-    def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
-        self.ray, self.report = ray, report
-        self.jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
-        task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=MOST_DEATHS_ON_RAY)(train_job)
-        self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
+def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) -> None:
+    """Trains every job as a task of Ray, which starts it again on another worker if its own is lost."""
+    n_gpus = 1 if device == "cuda" else 0
+    task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
+    # A worker has another working directory.
+    jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
+    pending = {task.remote(job, device): i for i, job in enumerate(jobs)}
+    with StopSignals() as signals:
+        while pending and not signals.received:
+            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
+            for reference in ready:
+                i = pending.pop(reference)
+                if problem := _result_on_ray(ray, reference):
+                    raise JobFailed(f"{jobs[i].path}: {problem}")
+                report(i, jobs[i].config.optim.steps)
+            for i in pending.values():
+                report(i, step_of(jobs[i].path))
+        if signals.received:
+            for reference in pending:
+                ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
+            with suppress(Exception):
+                ray.wait(list(pending), num_returns=len(pending), timeout=60)
+            raise SweepStopped(signals.received)
 
-    def run(self) -> None:
-        with StopSignals() as signals:
-            while self.pending and not signals.received:
-                ready, _ = self.ray.wait(list(self.pending), timeout=POLL_SECONDS)
-                for reference in ready:
-                    self._finish(reference)
-                for i in self.pending.values():
-                    self.report(i, step_of(self.jobs[i].path))
-            if signals.received:
-                for reference in self.pending:
-                    self.ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
-                with suppress(Exception):
-                    self.ray.wait(list(self.pending), num_returns=len(self.pending), timeout=60)
-                raise SweepStopped(signals.received)
 
-    def _finish(self, reference: Any) -> None:
-        """Takes the result of a job that has ended, on some worker."""
-        i = self.pending.pop(reference)
-        try:
-            problem = self.ray.get(reference)
-        except self.ray.exceptions.RayError as error:
-            raise JobFailed(
-                f"{self.jobs[i].path}: {' '.join(str(error).split())[:200]}; what was committed is safe"
-            ) from error
-        if problem:
-            raise JobFailed(f"{self.jobs[i].path}: {problem}")
-        self.report(i, self.jobs[i].config.optim.steps)
+def _result_on_ray(ray: Any, reference: Any) -> str | None:
+    """What `train_job` returned on some worker, or why it did not."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return f"{' '.join(str(error).split())[:200]}; what was committed is safe"
 
 
 def train_job(job: Job, device: str) -> str | None:
-    """On a worker: trains, and returns the message of an error that the user can fix."""
+    """In the process that trains a job: None, or the message of an error that the user can fix."""
     start = time.monotonic()
     while True:
         try:
@@ -319,6 +278,8 @@ def train_job(job: Job, device: str) -> str | None:
             if time.monotonic() - start > BUSY_SECONDS:
                 return str(error)
             time.sleep(1.0)
+        except Interrupted:
+            raise
         except UserError as error:
             return str(error)
 

@@ -55,17 +55,6 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     return [{name: int(right[name][m]) / int(n[name][m]) for name in n if n[name][m]} for m in range(len(stack))]
 
 
-def sizes_of_tests(config: Config, seen: Bool[Tensor, "..."]) -> dict[str, int]:
-    """Sequences in each of the tests for a model with this split."""
-    sizes: dict[str, int] = {}
-    for evalset in _tests(config.task):
-        try:
-            sizes[evalset.name] = int(EveryAddition([config.task], seen[None], [0], evalset).n_rows)
-        except EmptySetError:
-            sizes[evalset.name] = 0
-    return sizes | {TWO_VAR: sum(sizes.get(s.name, 0) for s in TWO_VAR_PARTS)}
-
-
 def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:
     """Right answers and sequences for each model, (M,) each."""
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,8 +41,6 @@ GPU_STEP_SECONDS, COMPILE_SECONDS, AROUND_SECONDS = 0.4e-3, 30.0, 45.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
 ELSEWHERE = 40 * 2**30
-# The run folders of a sweep are named by a hash of their settings.
-STACKS = "stack-" + 12 * "[0-9a-f]"
 # (number of the job, the step it is at)
 Report = Callable[[int, int], None]
 
@@ -79,33 +76,32 @@ class Job:
 
 
 def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None = None, per_gpu: int = 1) -> list[Job]:
-    """The runs under `out` that hold cells of the sweep, unchanged, and new stacks for the cells that none holds.
+    """The runs under `out` that hold cells of the sweep, unchanged, and new stacks for all other cells.
 
     Cells whose tensors have the same shapes share stacks of at most `together` models, by default as many as the
     device holds, where `per_gpu` stacks share it.
     """
-    # A cell as (configuration of its stack, member); a dictionary, as the order of the cells counts.
+    runs, problems = find_runs(out)
+    if problems:
+        raise RunError(f"{problems[0]}; remove that folder to train its models again")
+    # The cells that no run holds: each the configuration of its stack and its member, in order.
     without_run = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)
     jobs = []
-    runs, problems = find_runs(out)
     for run in runs:
-        cells_of_run = [(run.config, member) for member in run.members]
-        if not without_run.keys().isdisjoint(cells_of_run):
-            without_run = {cell: None for cell in without_run if cell not in cells_of_run}
+        cells_of_run = [(run.config, member) for member in run.members if (run.config, member) in without_run]
+        if cells_of_run:
             jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
+        for cell in cells_of_run:
+            del without_run[cell]
+    check_start([member.config(config) for config, member in without_run])
     members_of: dict[Config, list[Member]] = {}
     for config, member in without_run:
         members_of.setdefault(config, []).append(member)
-    check_start([member.config(config) for config, member in without_run])
     new_jobs = []
     for config, members in members_of.items():
         most = models_together(config, device, per_gpu=per_gpu) if together is None else together
         for stack in stacks(members, most):
             new_jobs.append(Job(out / _folder(config, stack), config, stack, observe=sweep.observe))
-    for problem in problems:
-        # Training the same cells again into the folder of a damaged run mends it; other cells would be made twice.
-        if not any(problem.startswith(f"{job.path}{os.sep}") for job in new_jobs):
-            raise RunError(f"{problem}; remove that folder to train its models again")
     return jobs + new_jobs
 
 

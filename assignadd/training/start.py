@@ -33,11 +33,8 @@ class Networks:
 
 
 def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
-    """One model of a run; without a step at the last checkpoint, which must be intact.
-
-    An earlier one is another network.
-    """
-    return run.model_at(max(run.steps, default=None) if step is None else step, index)[1]
+    """One model of a run; without a step at the last checkpoint."""
+    return run.model_at(step, index)[1]
 
 
 def check_start(configs: Sequence[Config]) -> None:

@@ -91,28 +91,6 @@ def damage(rng: random.Random, folder: Path) -> None:
     assert len(problems) == 1 and str(victim) in problems[0] and "\n" not in problems[0], (kind, victim, problems)
 
 
-def nothing_is_lost(rng: random.Random, folder: Path) -> None:
-    """Some files are damaged or missing, and the same command runs again: what was intact is there, under some name."""
-    path = folder / "run"
-    train(path, rng.choice((12, 25, 30)))
-    finished = Run.open(path).finished
-    names = sorted(name for name in contents(path) if name not in ("config.json", "splits.safetensors"))
-    for name in rng.sample(names, rng.randint(1, 4)):
-        data = (path / name).read_bytes()
-        if rng.random() < 0.3:
-            (path / name).unlink()
-        else:
-            at = rng.randrange(len(data))
-            (path / name).write_bytes(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])
-    before = contents(path)
-    train(path)
-    after = contents(path)
-    if finished:
-        assert after == before
-    lost = [n for n, data in before.items() if not n.startswith("states") and data not in after.values()]
-    assert all(name == "metrics.jsonl" and after[name].startswith(before[name]) for name in lost), lost
-
-
 def damaged_results(rng: random.Random, folder: Path) -> None:
     """A bit of a sweep's table or of its provenance."""
     table = polars.DataFrame({"step": [1, 2], "diverged_at": [None, None], "x": [rng.random(), rng.random()]})
@@ -153,7 +131,6 @@ PROMISES = (
         fail_inside_a_save, 300, 2,
     ),
     Promise("damaged", "a flip, a cut or a swap in any file of a run is refused by the file's name", damage, 1250, 10),
-    Promise("nothing-lost", "a run with damaged files is opened again: what is intact stays", nothing_is_lost, 300, 4),
     Promise("damaged-results", "a flip in a sweep's table or provenance is refused", damaged_results, 250, 10),
     Promise("readers", "readers beside a writer never see half a commit", read_while_it_is_written, 20, 1),
 )  # fmt: skip

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from assignadd import api
 from assignadd.cli import main
 from assignadd.config import PRESETS
 from assignadd.config.errors import LONGEST_LINE
+from assignadd.runs.manifest import Blob, File, read_manifest
 from tests.runs.small import train
 from tests.runs.test_damage import flip
 from tests.runs.test_destination import everything
@@ -44,11 +46,35 @@ def test_one_damaged_run_does_not_hide_the_others(place, name, capsys):
     assert "old" in said and f"runs/new/{name}" in said
 
 
-def test_ask_takes_the_newest_run_that_opens(place, capsys):
+HOSTILE = (
+    ("manifest.json", b'"step": 10,', b'"step": 1' + b"0" * 30 + b","),
+    ("config.json", b'"seed": 3', b'"seed": 3, "seed.split": "\\ud800"'),
+    ("config.json", b'"seed": 3', b'"seed": 3, "lr": [[[]]]'),
+    ("metrics.jsonl", b'"step"', b'"st\xffp"'),
+)
+
+
+@pytest.mark.parametrize(("name", "text", "hostile"), HOSTILE)
+def test_one_hostile_run_does_not_hide_the_others(place, name, text, hostile, capsys):
+    """With a manifest that fits the files, sealed as ours are."""
+    run = place / "runs/new"
+    data = (run / name).read_bytes().replace(text, hostile, 1)
+    assert hostile in data
+    (run / name).write_bytes(data)
+    if name != "manifest.json":
+        manifest, blob = read_manifest(run), Blob.of(data)
+        changes = {"files": manifest.files | {name: File(blob.size, blob.sha256)}}
+        changes = {"metrics": blob} if name == "metrics.jsonl" else changes
+        (run / "manifest.json").write_bytes(replace(manifest, **changes).sealed())
+    assert main(["runs", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "old" in said and [f"runs/new/{name}" in line for line in said.splitlines()].count(True) == 1
+
+
+def test_ask_refuses_the_newest_run_where_it_is_damaged(place, capsys):
     flip(place / "runs/new/config.json", 40)
-    assert main(["ask", "b=1, b+1=?"]) == 0
-    printed = capsys.readouterr()
-    assert "old" in printed.out and "note: runs/new/config.json" in printed.err
+    assert main(["ask", "b=1, b+1=?"]) == 1
+    assert capsys.readouterr().err.startswith("assignadd: runs/new/config.json ")
 
 
 @pytest.mark.parametrize("name", ["\x1b]0;owned\x07", "a\nb", "b\udcff", "[red]x", "ü", "r[1]", "*", "-o", " "])

@@ -162,6 +162,14 @@ def test_zoom(here, capsys):
     )
 
 
+def test_zoom_into_the_working_directory(here, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "no run at ." in complaint(capsys, "train", "zoom", ".", "--around", "28", code=1)
+    shutil.copytree(here / "runs" / RUN, tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    assert "mine-zoom-28: " in said(capsys, "train", "zoom", ".", "--around", "28", "--every", "4", "--within", "8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
@@ -169,7 +177,7 @@ def test_zoom(here, capsys):
         (("report",), "the following arguments are required: RUN; usage: assignadd report RUN...", 2),
         (("claims", "none"), "no run at none", 1),
         (("claims", RUN, "--only", "nothing"), "only = 'nothing'", 2),
-        (("claims", RUN, "--step", "7"), "nearest are", 1),
+        (("claims", RUN, "--step", "7"), "the nearest is at", 1),
         (("report", RUN, "--n", "0"), "n = 0", 2),
         (("train", "zoom", RUN, "--around", "9999"), "from 0 to 60", 2),
         (("measure", "none"), "no run at none", 1),

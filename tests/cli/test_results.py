@@ -9,15 +9,14 @@ import polars
 import pytest
 
 import assignadd
-from assignadd.sweeps.results import TABLES, columns_of, sweep_column
+from assignadd.sweeps.shipped import TABLES, columns_of, sweep_column
 from tests.cli.asking import complaint, said
 
 RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
-SWEEPS = ("census", "authors", "fraction", "two-var", "tf32")
 
 
 def test_every_file_is_a_table_or_belongs_to_one(capsys):
-    assert {file.stem for file in RESULTS.iterdir() if file.suffix != ".md"} == set(TABLES), "shipped_tables.TABLES"
+    assert {file.stem for file in RESULTS.glob("*.parquet")} == set(TABLES)
     listed = json.loads(said(capsys, "runs", "tables", "--json"))["tables"]
     assert [table["name"] for table in listed] == list(TABLES)
     shown = said(capsys, "runs", "tables")
@@ -36,7 +35,7 @@ def test_every_column_is_explained(name, capsys):
     assert all(len(column["meaning"]) > 10 for column in explained)
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize("name", TABLES)
 def test_what_is_said_of_a_sweep_is_so(name):
     """Seeds, values, steps and the distance between rows, counted in the table."""
     frame, about = assignadd.table(name), TABLES[name].about
@@ -77,20 +76,6 @@ def test_csv(capsys):
     text = said(capsys, "runs", "tables", "tf32", "--csv")
     written = polars.read_csv(io.StringIO(text), infer_schema_length=None)
     assert written.columns == rows.columns and written["step"].to_list() == rows["step"].to_list()
-
-
-def test_the_papers_network_has_a_row_per_claim_and_reading():
-    frame, document = assignadd.table("paper-network"), json.loads((RESULTS / "paper-network.json").read_text())
-    records = document["records"]
-    assert frame.height == len(records) + sum(len(r["readings"]) for r in records) > 150
-    assert frame["id"].n_unique() == frame.height
-    record = next(r for r in records if r["id"] == "ov-mlp-99.94")
-    first, second = (frame.row(by_predicate=polars.col("id") == id, named=True)
-                     for id in ("ov-mlp-99.94", "ov-mlp-99.94:near-perfect"))  # fmt: skip
-    assert {name: record[name] for name in first} == first and first["verdict"] == "does not hold"
-    assert second["claim"] == record["readings"][0]["says"] and second["verdict"] == "holds"
-    assert second["value"] == first["value"] == pytest.approx(3477 / 3481) and second["paper"] is None
-    assert f"all {len(document['sources'])} of its public checkpoints" in TABLES["paper-network"].about
 
 
 def test_complaints(tmp_path, monkeypatch, capsys):

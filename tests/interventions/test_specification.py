@@ -93,6 +93,8 @@ def test_the_documented_examples(tmp_path):
         ({"action": "cut", "layer": 1, "query": None, "key": 0}, "query"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"first": 2}}, "weights"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"-1": 1}}, "weights"),
+        ({"action": "pattern", "layer": 1, "query": 3, "weights": {"٣": 1}}, "weights"),
+        ({"action": "pattern", "layer": 1, "query": 3, "weights": {"0": 1, "00": 1}}, "weights"),
         ({"action": "swap", "component": "mlp0", "step": 1}, "component"),
         ({"action": "swap", "component": "mlp2"}, "step"),
     ],

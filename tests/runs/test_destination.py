@@ -133,5 +133,9 @@ def test_what_an_interrupted_write_left_beside_a_file_is_removed(tmp_path):
     (tmp_path / ".table.csv.0123abcd.tmp").write_text("half")
     for name in (".table.csv.mine.tmp", ".other.csv.0123abcd.tmp"):
         (tmp_path / name).write_text("somebody's")
-    claim_file(tmp_path / "table.csv", lambda data: True)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".other.csv.0123abcd.tmp", ".table.csv.mine.tmp"]
+    atomic.write(tmp_path / "table.csv", b"whole")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        ".other.csv.0123abcd.tmp",
+        ".table.csv.mine.tmp",
+        "table.csv",
+    ]

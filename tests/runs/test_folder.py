@@ -55,10 +55,10 @@ def test_checkpoints_are_stacks(path):
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        (15, "nearest are 10 and 20. Pass --step 20, or train with --record.checkpoint-every 5."),
-        (12, "nearest are 10 and 20. Pass --step 10, or train with --record.checkpoint-every 2."),
-        (33, "nearest is 30. Pass --step 30."),
-        (-1, "nearest is 0. Pass --step 0."),
+        (16, "the nearest is at 20: pass --step 20"),
+        (12, "the nearest is at 10: pass --step 10"),
+        (33, "the nearest is at 30: pass --step 30"),
+        (-1, "the nearest is at 0: pass --step 0"),
     ],
 )
 def test_an_absent_step_says_what_to_type(path, step, says):
@@ -170,7 +170,7 @@ def test_finding_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match=r"^no run at x; `assignadd runs list` shows what there is$"):
         open_run("x")
-    assert newest_run("runs") == (None, [])
+    assert newest_run("runs") is None
     assert find_runs("runs") == ([], [])
     for name in ("b", "a", "sweep/one"):
         train(tmp_path / "runs" / name, 0)
@@ -180,8 +180,10 @@ def test_finding_runs(tmp_path, monkeypatch):
     runs, problems = find_runs("runs")
     assert [str(run.path) for run in runs] == ["runs/a", "runs/b", "runs/sweep/one"]
     assert len(problems) == 1 and "runs/broken/manifest.json" in problems[0]
-    newest, notes = newest_run("runs")  # the broken one is newer
-    assert newest.name == "one" and notes == problems
+    with pytest.raises(RunError, match=r"broken/manifest\.json"):
+        newest_run("runs")
+    shutil.rmtree(tmp_path / "runs/broken")
+    assert newest_run("runs").name == "one"
     assert open_run("a").path == open_run("runs/a").path
     assert open_run(runs[0]) is runs[0]
 

@@ -33,9 +33,7 @@ def test_another_process(tmp_path):
     )
     try:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
-        with pytest.raises(
-            RunError, match=rf"is being written by process {first.pid} since 20\d\d-.*; wait until it ends"
-        ) as caught:
+        with pytest.raises(RunError, match=f"is being written by process {first.pid}; wait until it ends") as caught:
             train(tmp_path, 5)
         assert "\n" not in str(caught.value)
         first.send_signal(signal.SIGKILL)

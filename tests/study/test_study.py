@@ -22,7 +22,7 @@ from assignadd.study import (
     mean,
     share,
 )
-from assignadd.study.figures import NAMED, draw_study, study_caption, study_data
+from assignadd.study.figures import draw_study
 from assignadd.study.files import read_study, run_study
 from assignadd.study.table import statements, study_records
 from assignadd.sweeps.engine import plan
@@ -158,7 +158,7 @@ CROSSED = replace(
 )
 
 
-def test_networks_have_their_own_settings_early_values_and_columns(tmp_path):
+def test_networks_have_their_own_settings_and_columns(tmp_path):
     sweep = CROSSED.sweep()
     assert len(sweep.cells) == CROSSED.n_models == 4
     table = run_study(CROSSED, sweep, tmp_path, "", lambda job, step: None)
@@ -181,37 +181,18 @@ def test_fewer_seeds_are_the_first_networks_of_each_cell():
     assert cells == [(7, 4), (7, None), (7, None)]
 
 
-def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():
+def test_the_figure_has_every_cell():
     binds = [True] * 6 + [False] * 2
     frame = counted(binds=binds, adds=[True] * 8, refines=[False] * 8).frame
     at = {f"{name} at": [100 * i for i in range(8)] for name in ("addition", "binding", "refinement")}
     frame = frame.with_columns(**{name: polars.Series(steps) for name, steps in at.items()})
-    data = study_data(StudyTable(SMALL, frame, {"steps": 900}))
     with figure(height=2) as made:
-        draw_study(data, made)
-        assert [t.get_text() for t in made.axes[0].get_yticklabels()] == [cell.label for cell in SMALL.cells]
-    two = study_data(StudyTable(replace(SMALL, outcomes=("binds", "adds")), frame, {"steps": 900}))
+        draw_study(StudyTable(SMALL, frame, {"steps": 900}), made)
+        shares, onsets = made.axes
+        assert [t.get_text() for t in shares.get_yticklabels()] == [cell.label for cell in SMALL.cells]
+        assert sorted(step for line in onsets.lines for step in line.get_xdata()) == sorted([*range(0, 800, 100)] * 3)
+    two_outcomes = replace(SMALL, outcomes=("binds", "adds"))
     with figure(height=2) as made:
-        draw_study(two, made)  # the marks of steps have only colours that the legend explains
+        draw_study(StudyTable(two_outcomes, frame, {"steps": 900}), made)
+        # the marks of steps have only colours that the legend explains
         assert {line.get_color() for line in made.axes[1].lines} == {COLORS.blue, COLORS.vermilion}
-    assert "most networks bind with plain (1.00" in study_caption(data)
-    assert "fewest with 2 heads (0.00" in study_caption(data)
-    assert "half or more have it in the last third of training with 2 heads:" in study_caption(data)
-    assert "last third" not in study_caption(replace(data, steps=1200))
-    late = replace(data, steps=300)  # in the first cell, networks learned to bind at steps 0 to 500, 250 at the median
-    assert "last third of training with plain; 2 heads: more steps may raise the share" in study_caption(late)
-
-
-def test_a_caption_names_a_few_cells_and_counts_the_others():
-    cells = tuple(Cell(f"cell {i}") for i in range(6))
-    study = replace(
-        SMALL,
-        cells=(Cell("first"), *(replace(c, settings={"optim.lr": 1e-4 * i}) for i, c in enumerate(cells, 1))),
-        ask=(),
-    )
-    frame = polars.DataFrame({"cell": [c.label for c in study.cells], "binds": [True] + [False] * 6})
-    frame = frame.with_columns(adds=True, refines=False, diverged=False)
-    frame = frame.with_columns(**{f"{name} at": polars.lit(None) for name in ("addition", "binding", "refinement")})
-    fewest = study_caption(study_data(StudyTable(study, frame, {"steps": 9}))).partition("fewest with ")[2]
-    assert all(f"cell {i} (" in fewest for i in range(NAMED)) and f"cell {NAMED} (" not in fewest
-    assert fewest.endswith(f"; {6 - NAMED} other cells.")

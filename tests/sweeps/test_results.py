@@ -69,7 +69,7 @@ def test_six_networks_of_the_census_answer_here_as_they_did_there():
     run = Run.open(SIX)
     assert run.verify() == [] and run.manifest.seeds == (0, 3, 4, 1, 2, 15)
     census = polars.read_parquet(RESULTS / "census.parquet").filter(polars.col("step") == 50_000)
-    _, stack, _ = run.at()
+    _, stack = run.at()
     marks = Exam(run.configs, run.seen, EVAL_SETS, 512).accuracies(stack)
     for seed, mark in zip(run.manifest.seeds, marks, strict=True):
         there = census.filter(polars.col("seed") == seed).row(0, named=True)

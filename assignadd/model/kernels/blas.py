@@ -100,7 +100,8 @@ def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a
 
 def gemm(scale, a, b, beta, out):
     """out = scale * a @ b + beta * out, for matrices with contiguous rows; `a` and `b` may also be transposed."""
-    (rows, inner), columns = a.shape, b.shape[1]
+    rows, inner = a.shape
+    columns = b.shape[1]
     if b.shape[0] != inner or out.shape != (rows, columns):
         raise ValueError("the shapes of a matrix product do not fit")
     if IN_PYTHON:

@@ -33,7 +33,8 @@ class CompiledKernels(TensorKernels):
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
-        (attention_2, copied), used = usage.new_empty(2, *tokens.shape), usage.new_empty(*tokens.shape[:-1], 2 * self.T)
+        attention_2, copied = usage.new_empty(2, *tokens.shape)
+        used = usage.new_empty(*tokens.shape[:-1], 2 * self.T)
 
         def of_model(
             scores: Any, tokens: Any, attention_1: Any, attention_2: Any, copied: Any, used: Any, usage: Any

@@ -92,7 +92,8 @@ def write_tables(thread, threads, meeting, w, t, equals, scale):
 @inner
 def forward(w, t, chunk, tokens, logits):
     """Writes the logits of the sequences of a chunk."""
-    (n, T), C = tokens.shape, len(t.scores_1)
+    n, T = tokens.shape
+    C = len(t.scores_1)
     used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     outputs = t.rows[C:]
     layer_1(t.scores_1, t.factors_1, tokens, chunk.attention_1, used)
@@ -122,7 +123,8 @@ def transpose_tables(w, t):
 @inner
 def backward(t, chunk, sums, tokens, g_logits, beta):
     """Adds the gradients of a chunk to `beta` times the sums so far, which products do not read where it is 0."""
-    (n, T), C = tokens.shape, len(t.scores_1)
+    n, T = tokens.shape
+    C = len(t.scores_1)
     used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid, g_used, g_scores_2 = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_used[:n], scores_2
     outputs = t.rows[C:]

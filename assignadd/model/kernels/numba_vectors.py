@@ -147,7 +147,8 @@ def add_rows(to, table, tokens, weights, first, sums):
     With TABLE, `table` and `sums` are gradients, and each sum's is added to that of its rows; with WEIGHTS, `weights`
     and `sums` are gradients, and the products of rows and sums are added to the weights.
     """
-    (B, T), width = tokens.shape, sums.shape[1]
+    B, T = tokens.shape
+    width = sums.shape[1]
     if table.shape[1] != width or weights.shape[1] < first + T or len(weights) < B or len(sums) < B:
         raise ValueError("the shapes of a sum of rows do not fit")
     if IN_PYTHON:
