@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from assignadd.figure import COLORS
 from assignadd.measures import every_pair
 from assignadd.model import answers
@@ -90,18 +92,20 @@ STUDY = Study(
     ask=tuple(question for width in WIDTHS for question in asked(width)),
 )
 
-SIZE = (6.5, 2.6)
+SIZE = (6.5, 3.2)
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Accuracy on the class that is held out of each network that binds, and the mean of each cell."""
     table, axes = tables[STUDY.name], figure.subplots()
     for row, cell in enumerate(table.cells):
-        values = table.values(cell, final_column(HELD_OUT), "binds")
+        values = np.sort(table.values(cell, final_column(HELD_OUT), "binds"))
         color = COLORS.vermilion if cell.startswith("doubles") else COLORS.blue
-        axes.plot(values, [row] * len(values), "o", color=color, markersize=3.2, markerfacecolor="none", alpha=0.6)
-        if len(values):
-            axes.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=color, linewidth=2)
+        # Networks with nearly the same accuracy are drawn at different heights.
+        heights = row + 0.09 * (np.arange(len(values)) % 5 - 2)
+        axes.plot(values, heights, "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.6)
+        axes.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLORS.ink, linewidth=1.5)
+        axes.text(1.05, row, f"{values.mean():.2f}", verticalalignment="center")
     axes.set_yticks(range(len(table.cells)), list(table.cells))
     axes.invert_yaxis()
-    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on the pairs that are held out (networks that bind; line: mean)")
+    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on the pairs held out (circle: network; line, number: mean)")

@@ -167,23 +167,36 @@ STUDY = Study(
     ),
 )
 
-SIZE = (6.5, 3.2)
+SIZE = (6.5, 3.6)
+# The rows of the figure: first what removes something whole, then the parts of what layer 1 adds.
+ROWS = {
+    ISOLATED: "OV-MLP alone",
+    NO_DIRECT: "no direct path around MLP2",
+    ONLY_NUMBERS: "values: neither layer 1 nor position",
+    HALVES: "attention: half on each operand",
+    NO_LAYER_1: "values: no layer 1",
+    "without itself": "... nothing read from itself",
+    "without the operator": "... nothing read from +",
+    "without the other slot": "... nothing read from the other slot",
+    "without the prefix": "... nothing read from assignments",
+    NO_EQUALS: "= has only what layer 2 writes",
+}
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """What each change adds to the accuracy on held-out doubles and on other held-out pairs, in networks that bind."""
     table, axes = tables[STUDY.name], figure.subplots()
     for of, color, shift, name in (
-        ("", COLORS.vermilion, -0.15, "doubles"),
-        (OTHERS, COLORS.blue, 0.15, "other pairs"),
+        ("", COLORS.vermilion, -0.15, "held-out doubles"),
+        (OTHERS, COLORS.blue, 0.2, "other pairs held out in both orders"),
     ):
-        for row, change in enumerate(CHANGES):
-            values = table.values(PAPER, final_column(of + change), "binds")
-            y, shown = row + shift, name if row == 0 else None
-            axes.plot(values, [y] * len(values), "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.5)
-            axes.plot([values.mean()] * 2, [y - 0.14, y + 0.14], color=color, linewidth=2, label=shown)
+        for row, change in enumerate(ROWS):
+            values, y = table.values(PAPER, final_column(of + change), "binds"), row + shift
+            label = name if row == 0 else None
+            axes.plot(values, [y] * len(values), "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.4)
+            axes.plot([values.mean()] * 2, [y - 0.2, y + 0.2], color=color, linewidth=2, label=label)
     axes.axvline(0, color=COLORS.grey, linewidth=0.8)
-    axes.set_yticks(range(len(CHANGES)), list(CHANGES))
+    axes.set_yticks(range(len(ROWS)), list(ROWS.values()))
     axes.invert_yaxis()
-    axes.set(xlim=(-1.03, 1.03), xlabel="accuracy with the change minus without (a circle per network, line: mean)")
-    axes.legend()
+    axes.set(xlim=(-0.12, 0.52), xlabel="accuracy with the change minus without (circle: a network; line: mean)")
+    axes.legend(loc="lower right")

@@ -85,12 +85,16 @@ SIZE = (6.0, 2.8)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share that binds in each cell, of the seeds that bind if untouched and of the others."""
     table, axes = tables[STUDY.name], figure.subplots()
-    cells = [changed(-SUBTRACTED), AGAIN] + [changed(s) for s in STRENGTHS]
+    words = {
+        AGAIN: "other\nrounding",
+        changed(-SUBTRACTED): f"{SUBTRACTED}\nsubtracted",
+        **{changed(s): f"{s}\nadded" for s in STRENGTHS},
+    }
     for binds, color, label in ((True, COLORS.blue, "bind if untouched"), (False, COLORS.vermilion, "do not")):
-        for row, cell in enumerate(cells):
+        for place, cell in enumerate(words):
             if measured := binding(cell, binds, table):
-                shift = 0.1 if binds else -0.1
-                draw_interval(axes, measured, row + shift, color, label=f"seeds that {label}" if row == 0 else None)
-    axes.set_xticks(range(len(cells)), [cell.replace(", ", ",\n") for cell in cells])
+                name = f"the {measured.n} seeds that {label}" if place == 0 else None
+                draw_interval(axes, measured, place + (0.05 if binds else -0.05), color, label=name)
+    axes.set_xticks(range(len(words)), list(words.values()))
     axes.set(ylim=(-0.03, 1.03), ylabel="share that binds (95 % interval)")
-    axes.legend()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.17), ncols=2)

@@ -75,10 +75,18 @@ SIZE = (6.0, 3.0)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share of stuck networks that come to bind, by the part that is reset."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for row, label in enumerate(table.cells):
-        if measured := table.share(label, "binds"):
-            color = COLORS.grey if label == AS_IT_IS else COLORS.blue if "frozen" in label else COLORS.vermilion
-            draw_interval(axes, measured, row, color, across=True)
-    axes.set_yticks(range(len(table.cells)), list(table.cells))
+    rows = (AS_IT_IS, *PARTS)
+    kinds = (
+        ({AS_IT_IS: AS_IT_IS}, 0.0, COLORS.grey, "nothing reset"),
+        ({part: reset(part) for part in PARTS}, -0.1, COLORS.blue, "reset and frozen"),
+        ({part: reset(part, False) for part in LAYER_1}, 0.15, COLORS.vermilion, "reset and trained"),
+    )
+    for cells, shift, color, meaning in kinds:
+        for n, (row, cell) in enumerate(cells.items()):
+            if measured := table.share(cell, "binds"):
+                name = meaning if n == 0 else None
+                draw_interval(axes, measured, rows.index(row) + shift, color, across=True, label=name)
+    axes.set_yticks(range(len(rows)), ["(control)", *PARTS])
     axes.invert_yaxis()
-    axes.set(xlim=(-0.03, 1.03), xlabel="share of stuck networks that come to bind (95 % interval)")
+    axes.set(xlim=(-0.03, 1.03), xlabel=f"share of {len(STUCK)} stuck networks that come to bind (95 % interval)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=3)
