@@ -9,7 +9,7 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.figure.style import figure
 from assignadd.measures.addition import circuit_waves, waves
-from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.probes import AnswerProbes
 from assignadd.model.handmade import handmade
 from assignadd.paper.addition.figures import (
     A_KINDS,
@@ -32,6 +32,8 @@ from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
 PROBES = next(record for record in MECHANISM if record.label == "probes")
+
+STAGES = tuple(f"stage {i}" for i in range(6))
 
 
 def cosine(mean: float) -> Cosine:
