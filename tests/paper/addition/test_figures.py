@@ -33,7 +33,7 @@ from assignadd.stats import wilson
 
 PROBES = next(record for record in MECHANISM if record.label == "probes")
 
-STAGES = tuple(f"stage {i}" for i in range(6))
+STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 
 
 def cosine(mean: float) -> Cosine:
