@@ -109,7 +109,7 @@ def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
 
 
 def margins_grown(network: Network, steps: Steps) -> Measured:
-    """The share of variables whose margin, their QK2 score with themselves minus the best other, grows with the spike."""
+    """The share of variables whose margin (QK2 score with themselves minus the best other) grows with the spike."""
     before = qk2_ov1_var_margin(network.stack_at(steps[BEFORE]))[0]
     after = qk2_ov1_var_margin(network.stack_at(steps[AFTER]))[0]
     return Measured.share(int((after > before).sum()), len(after), "variables")
