@@ -58,6 +58,7 @@ def ledger(
     population_records: dict[str, Record] = {}  # by the claim's id; filled below if another process judges them
 
     def record_of(claim: Claim) -> Record:
+        """The record of a claim, judged here unless another process has done so."""
         if claim.id in population_records:
             return population_records[claim.id]
         return judge(claim, networks, f"{command} --only {claim.id}", populations)
@@ -66,6 +67,7 @@ def ledger(
         about_populations = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
 
         def judge_populations() -> dict[str, Record]:
+            """The records of all claims about populations, by the claim's id."""
             return {claim.id: record_of(claim) for claim in about_populations}
 
         populations.load()  # before processes are forked

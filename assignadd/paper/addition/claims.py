@@ -77,11 +77,11 @@ def probe(stage: str, same_pairs: bool = False) -> Measure:
 def mean_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
     """The measure of a mean cosine over random sequences, with the interval of the mean."""
 
-    def measure(network: Network) -> Measured:
+    def cosine_over_sequences(network: Network) -> Measured:
         cosines = cosines_of(network)
         return Measured.mean(cosines.mean.item(), cosines.std.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(measure)
+    return needs_two_variables(cosine_over_sequences)
 
 
 def template_cosine(kind: str) -> Measure:
@@ -90,11 +90,11 @@ def template_cosine(kind: str) -> Measure:
     `kind` is a field of `Matching`: `matched` or `mismatched`.
     """
 
-    def measure(network: Network) -> Measured:
+    def cosine_on_template(network: Network) -> Measured:
         cosines: Cosine = getattr(on_template_of(network), kind)
         return Measured.exactly(cosines.mean.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(measure)
+    return needs_two_variables(cosine_on_template)
 
 
 def cosine_across_types(types: tuple[int, int], kind: str) -> Measure:
@@ -123,11 +123,11 @@ def cosine_with_ov2(n_vars: int, vector: str, kind: str) -> Measure:
 def over_neurons(statistic: Callable[[Tensor], Tensor]) -> Measure:
     """The measure of a statistic over neurons of the share of a neuron's variance that one frequency explains."""
 
-    def measure(network: Network) -> Measured:
+    def statistic_over_neurons(network: Network) -> Measured:
         share = waves_of(network).share  # (1, neurons)
         return Measured.exactly(statistic(share).item(), share.shape[-1], "neurons")
 
-    return measure
+    return statistic_over_neurons
 
 
 def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
@@ -136,14 +136,14 @@ def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
     None for any network but the paper's own, whose neuron this is; 0 if another frequency fits the neuron better.
     """
 
-    def measure(network: Network) -> Measured | None:
+    def share_in_frequency(network: Network) -> Measured | None:
         if not network.imported or network.config.model != PRESETS["authors"].model:
             return None
         fitted = waves(network)
         share = fitted.share[0, NEURON].item() if fitted.frequency[0, NEURON] == FREQUENCY else 0.0
         return Measured.exactly(share, network.config.task.modulus**2, "pairs")
 
-    return measure
+    return share_in_frequency
 
 
 CIRCUIT = (

@@ -105,10 +105,10 @@ def cosine_sim_caption(data: CosineSimData) -> str:
     return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
-def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
+def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
     """Draws (a) and, where there is one, (b): a dot with its standard deviation for every mean cosine."""
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
-    axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
     axes[0].set_title("(a) residuals at = before the MLP, two sequences of different type")
     if data.b_rows:
@@ -218,9 +218,9 @@ def preacts_caption(data: PreactsData) -> str:
     return f"Here it is neuron {data.neuron}: {wave}."
 
 
-def draw_preacts(data: PreactsData, made: Figure) -> None:
+def draw_preacts(data: PreactsData, figure: Figure) -> None:
     """Draws the preactivation and its best wave, in the same colours."""
-    axes = made.subplots(1, 2, sharey=True)
+    axes = figure.subplots(1, 2, sharey=True)
     largest = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
     for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
         image = draw_heat(ax, values, limits=(-largest, largest))
@@ -267,9 +267,9 @@ def fourier_shares_caption(data: FourierSharesData) -> str:
     )
 
 
-def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
+def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     """Draws the power of each frequency, the network's in blue, and each neuron above its frequency."""
-    spectrum, neurons = made.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
+    spectrum, neurons = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
     K = len(data.power)
     spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.network, BLUE, GREY))
     spectrum.set(ylabel="share of\nall power", xlim=(0.3, K + 0.7))

@@ -140,7 +140,9 @@ def on_template(stack: Stack) -> Matching:
     "+ 3 4 ="); ours is `task.examples.template`.
     """
     with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
-    matched, means, deviations = [], [], []
+    matched = []
+    means = []
+    deviations = []
     for model in single_models(stack):
         of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
         of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]

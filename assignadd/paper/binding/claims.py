@@ -29,13 +29,13 @@ def rate(pattern: str, which: int) -> Callable[[Network], Measured]:
     `which` is ALL or TRAINED.
     """
 
-    def measure(network: Network) -> Measured:
+    def share_with_pattern(network: Network) -> Measured:
         require_column(network.config, f"{pattern} (1-var)")
         by_type = routings_of(network)
         rates = [routings[which][pattern].item() for routings in by_type.values()]
         return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
 
-    return measure
+    return share_with_pattern
 
 
 def lowest_rate(*names: str) -> Callable[[Network], Measured]:
@@ -44,24 +44,24 @@ def lowest_rate(*names: str) -> Callable[[Network], Measured]:
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
 
-    def measure(network: Network) -> Measured:
+    def lowest_over_types(network: Network) -> Measured:
         for name in names:
             require_column(network.config, f"{name} (1-var)")
         by_type = routings_of(network)
         lowest = min(routings[ALL][name].item() for routings in by_type.values() for name in names)
         return Measured.share(lowest * network.n, network.n, "sequences")
 
-    return measure
+    return lowest_over_types
 
 
 def qk1_effect(effect: str) -> Callable[[Network], Measured]:
     """The measure of the strength of one effect of QK1 (figure qk0), a field of `QK1Blocks`."""
 
-    def measure(network: Network) -> Measured:
+    def strength_of_effect(network: Network) -> Measured:
         strength = getattr(scores.qk1_blocks(network.stack), effect).item()
         return Measured.exactly(strength, 1, "networks")
 
-    return measure
+    return strength_of_effect
 
 
 def previous_position_wins(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Network], Measured]:
@@ -70,12 +70,12 @@ def previous_position_wins(excluded: Collection[Excluded], first_row: int = 1) -
     Keys in `excluded`, such as the position itself, do not compete. Positions before `first_row` are not asked.
     """
 
-    def measure(network: Network) -> Measured:
+    def share_of_positions(network: Network) -> Measured:
         share = scores.qk1_num_to_prev_var(network.stack, excluded, first_row).item()
         n_positions = network.config.task.prefix - first_row
         return Measured.exactly(share, n_positions, "positions")
 
-    return measure
+    return share_of_positions
 
 
 def identity(network: Network) -> Measured:

@@ -152,9 +152,9 @@ def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     return edges
 
 
-def draw_attention(data: AttentionData, made: Figure) -> None:
+def draw_attention(data: AttentionData, figure: Figure) -> None:
     """Draws both patterns with boxes around the expected edges."""
-    axes = made.subplots(1, 2, sharey=True)
+    axes = figure.subplots(1, 2, sharey=True)
     for title, ax, pattern in zip(data.titles, axes, data.patterns, strict=True):
         image = draw_heat(ax, pattern, SHARES, (0, 1))
         _name_tokens(ax, data.tokens)
@@ -168,7 +168,7 @@ def draw_attention(data: AttentionData, made: Figure) -> None:
     ):
         cells(ax, edges, color)
     bar(image, list(axes), "attention")
-    box_legend(made, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
+    box_legend(figure, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
 
 
 def _name_tokens(ax: Axes, tokens: list[str]) -> None:
@@ -214,9 +214,9 @@ def qk0_data(stack: Stack) -> QK0Data:
     return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
 
 
-def draw_qk0(data: QK0Data, made: Figure) -> None:
+def draw_qk0(data: QK0Data, figure: Figure) -> None:
     """Draws the scores between all embeddings, with an outline around each block of `OUTLINES`."""
-    ax = made.add_subplot()
+    ax = figure.add_subplot()
     widths = np.where(np.arange(len(data.scores)) < data.modulus, 1, WIDE)
     starts = np.concatenate([[0], widths.cumsum()])  # where each row is drawn, and the end of the last one
     largest = float(np.quantile(np.abs(data.scores), 0.998))  # a few extreme scores would leave the rest white
@@ -232,7 +232,7 @@ def draw_qk0(data: QK0Data, made: Figure) -> None:
 
     for rows, columns, color, _ in OUTLINES:
         box(ax, span(rows), span(columns), color, 1.5)
-    box_legend(made, [(color, label) for *_, color, label in OUTLINES], columns=2)
+    box_legend(figure, [(color, label) for *_, color, label in OUTLINES], columns=2)
     _name_embeddings(ax, data, starts)
 
 
@@ -302,9 +302,9 @@ def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
     )
 
 
-def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
+def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, figure: Figure) -> None:
     """Draws (a) the scores between positions and (b) those between copied variables."""
-    left, right = made.subplots(1, 2)
+    left, right = figure.subplots(1, 2)
     _draw_positions(data, left)
     image = draw_heat(right, data.variables)
     name_ticks(right, data.letters, data.letters)

@@ -49,10 +49,10 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
     """`measure(network, *arguments)` as a measure that looks at all evaluations; None where there is only one."""
 
     @uses(lambda network: curves_of(network).steps.tolist())
-    def of_network(network: Network) -> Measured | None:
+    def measured_along_training(network: Network) -> Measured | None:
         return measure(network, *arguments) if followed(network) else None
 
-    return of_network
+    return measured_along_training
 
 
 def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
@@ -61,11 +61,11 @@ def along_spike(which: str, measure: Callable[..., Measured | None], *arguments:
     `which` is `first_spike` or `second_spike`.
     """
 
-    def of_spike(network: Network) -> Measured | None:
+    def measured_at_spike(network: Network) -> Measured | None:
         spike: Spike | None = getattr(phases_of(network), which)
         return None if spike is None else measure(network, spike, *arguments)
 
-    return along(of_spike)
+    return along(measured_at_spike)
 
 
 def share_of_sets(network: Network, accuracy: float, sets: Sequence[str]) -> Measured:
@@ -124,11 +124,11 @@ def at_first_spike(measure: Callable[..., Measured | None], *arguments: Any) -> 
     """
 
     @uses(lambda network: around_first_spike(network) or ())
-    def of_network(network: Network) -> Measured | None:
+    def measured_at_spike(network: Network) -> Measured | None:
         steps = around_first_spike(network)
         return None if steps is None else measure(network, steps, *arguments)
 
-    return of_network
+    return measured_at_spike
 
 
 def exam(network: Network, evalset: EvalSet) -> Exam:
@@ -160,7 +160,8 @@ def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
     by_interval = [rule.verdict(number) for number in measured]
     low = by_interval.count(HOLDS) / n
     high = (n - by_interval.count(FAILS)) / n
-    return Measured(by_value.count(HOLDS) / n, low, high, n, "checkpoints")
+    value = by_value.count(HOLDS) / n
+    return Measured(value, low, high, n, "checkpoints")
 
 
 # The order of the skills
@@ -189,11 +190,12 @@ def before_binding(set_name: str) -> Measure:
     evalset = next(evalset for evalset in EVAL_SETS if evalset.name == set_name)
 
     def checkpoints(network: Network) -> list[int]:
+        """The checkpoint that the measure looks at."""
         steps = around_first_spike(network)
         return [network.step] if steps is None else [steps[BEFORE]]
 
     @uses(checkpoints)
-    def measure(network: Network) -> Measured | None:
+    def accuracy_before_spike(network: Network) -> Measured | None:
         if not followed(network):
             return None
         spike = phases_of(network).first_spike
@@ -204,7 +206,7 @@ def before_binding(set_name: str) -> Measure:
             return recorded(network, [set_name], spike.before)
         return accuracy_at(network, evalset, steps[BEFORE])
 
-    return measure
+    return accuracy_before_spike
 
 
 def circuit_accuracy(network: Network, steps: Steps) -> Measured:
@@ -237,11 +239,12 @@ def probe(checkpoint: Callable[[Network], int | None], training_steps: int | Non
     """
 
     def checkpoints(network: Network) -> list[int]:
+        """The checkpoint that the measure looks at, if there is one."""
         step = checkpoint(network)
         return [] if step is None else [step]
 
     @uses(checkpoints)
-    def measure(network: Network) -> Measured | None:
+    def probe_accuracy(network: Network) -> Measured | None:
         step = checkpoint(network)
         if step is None:
             return None
@@ -250,7 +253,7 @@ def probe(checkpoint: Callable[[Network], int | None], training_steps: int | Non
         n_tested = network.n - int(TRAIN_SHARE * network.n)
         return Measured.share(round(accuracy * n_tested), n_tested, "sequences")
 
-    return measure
+    return probe_accuracy
 
 
 ONSET = f"An onset is the start of 1,000 steps with at least {100 * THRESHOLD:.0f} % on each of the sets."
@@ -322,11 +325,11 @@ def between_spikes(measure: Callable[..., Measured | None], *arguments: Any) -> 
     """
 
     @uses(lambda network: trajectory_of(network)["step"][is_between_spikes(network)].tolist())
-    def of_network(network: Network) -> Measured | None:
+    def measured_between_spikes(network: Network) -> Measured | None:
         chosen = is_between_spikes(network)
         return measure(network, chosen, *arguments) if chosen.any() else None
 
-    return of_network
+    return measured_between_spikes
 
 
 def pattern_stays(network: Network, chosen: np.ndarray, pattern: str) -> Measured | None:

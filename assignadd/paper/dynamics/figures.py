@@ -83,9 +83,9 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     )
 
 
-def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
+def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     """Draws measures of adding and copying above and of routing below, with a line where each phase ends."""
-    upper, lower = made.subplots(2, 1, sharex=True)
+    upper, lower = figure.subplots(2, 1, sharex=True)
     for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
         shown = [(row, name) for row, name in enumerate(data.names) if SHOWN[name].panel == title]
         for row, name in shown:

@@ -153,11 +153,11 @@ def at_late_spike(measure: Callable[..., Measured | None], *arguments: Any) -> M
     """
 
     @uses(lambda network: around_late_spike(network) or ())
-    def of_network(network: Network) -> Measured | None:
+    def measured_at_spike(network: Network) -> Measured | None:
         steps = around_late_spike(network)
         return None if steps is None else measure(network, late_variable_of(network), steps, *arguments)
 
-    return of_network
+    return measured_at_spike
 
 
 def late_is_banned(network: Network) -> Measured | None:

@@ -94,9 +94,9 @@ def matches(data: EarlyData) -> list[int]:
     return [int((scores.argmax(1) == own_index).sum()) for scores in data.variables]
 
 
-def draw_early(data: EarlyData, made: Figure) -> None:
+def draw_early(data: EarlyData, figure: Figure) -> None:
     """Draws attention above and scores between variables below, before the spike on the left and after it right."""
-    upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
+    upper, lower = figure.subplots(2, 2, height_ratios=(1.12, 1))
     largest = float(np.abs(data.variables).max())
     for i, (when, matching) in enumerate(zip(("before", "after"), matches(data), strict=True)):
         attention_image = draw_heat(upper[i], data.attention[i], SHARES, (0, 1))
@@ -267,16 +267,16 @@ def late_caption(data: LateData) -> str:
     return caption.replace(" -", f" {MINUS}")
 
 
-def draw_late(data: LateData, made: Figure) -> None:
+def draw_late(data: LateData, figure: Figure) -> None:
     """Draws the panels: (a) scores of `=`, (b) accuracy, (c) the two parts of the scores, (d) the term of QK2."""
-    grid = made.add_gridspec(2, 2)
-    scores = made.add_subplot(grid[0, 0])
-    accuracy = made.add_subplot(grid[0, 1])
-    path = made.add_subplot(grid[1, 1])
+    grid = figure.add_gridspec(2, 2)
+    scores = figure.add_subplot(grid[0, 0])
+    accuracy = figure.add_subplot(grid[0, 1])
+    path = figure.add_subplot(grid[1, 1])
     _draw_scores(scores, data)
     _draw_accuracy(accuracy, data)
     pair = grid[1, 0].subgridspec(2, 1)
-    _draw_parts([made.add_subplot(pair[i]) for i in range(2)], data)
+    _draw_parts([figure.add_subplot(pair[i]) for i in range(2)], data)
     _draw_path(path, data)
     for axes in (scores, accuracy, path):
         axes.axvspan(*data.spike, color=SPIKE, linewidth=0, zorder=0)

@@ -73,9 +73,9 @@ def census_caption(data: CensusData) -> str:
     )
 
 
-def draw_census(data: CensusData, made: Figure) -> None:
+def draw_census(data: CensusData, figure: Figure) -> None:
     """Draws what seeds learn, when, their final accuracies, and their last variables, in four panels."""
-    (top_left, top_right), (bottom_left, bottom_right) = made.subplots(2, 2)
+    (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
     _draw_learned(data, top_left)
     _draw_onsets(data, top_right)
     _draw_final(data, bottom_left)
@@ -136,6 +136,7 @@ def _draw_late(data: CensusData, ax: Axes) -> None:
     counts = Counter(data.late)
 
     def place(name: str) -> tuple[bool, int, str]:
+        """What the bars are sorted by: False, for a banned slot, comes before True."""
         return name not in data.banned, -counts[name], name
 
     names = sorted(counts, key=place)[:10]
@@ -214,9 +215,9 @@ def _threshold_text(threshold: np.ndarray) -> str:
     return "not found" if np.isnan(value) else f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def draw_generalization(data: GeneralizationData, made: Figure) -> None:
+def draw_generalization(data: GeneralizationData, figure: Figure) -> None:
     """Draws the accuracies of the two sweeps, of two-variable sequences on the left and of pairs on the right."""
-    left, right = made.subplots(1, 2, sharey=True)
+    left, right = figure.subplots(1, 2, sharey=True)
     _draw_accuracies(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
     for (_, label, color), median in zip(PARTS, data.parts, strict=True):
         left.plot(data.ratios, median, color=color, linewidth=0.9, linestyle=(0, (3, 1.5)), label=label)
@@ -227,7 +228,7 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
     right.set(xlabel="share of pairs in training, $f$")
     left.set_ylim(-0.03, 1.03)
     handles, labels = left.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
 def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
@@ -240,9 +241,11 @@ def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, thres
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
     dot: Any = {"color": GREY, "markersize": 1.8, "alpha": 0.7, "label": "one seed"}
     ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", **dot)
-    medians, low, high = [], [], []
-    for row in accuracy:
-        median, interval = median_interval(row[np.isfinite(row)].tolist())
+    medians = []
+    low = []
+    high = []
+    for of_setting in accuracy:
+        median, interval = median_interval(of_setting[np.isfinite(of_setting)].tolist())
         medians.append(median)
         low.append(interval.low if interval else median)
         high.append(interval.high if interval else median)

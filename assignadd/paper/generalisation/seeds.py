@@ -118,6 +118,7 @@ def _every(
     """
 
     def restricted(measure: SeedMeasure) -> SeedMeasure:
+        """The same measure, but None for a seed that the claim is not about."""
         return lambda seed: measure(seed) if seed.binds or not only_binding else None
 
     return Claim(

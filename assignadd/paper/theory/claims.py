@@ -71,8 +71,8 @@ def all_statements(s: Setting) -> list[Record]:
 def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: str, comment: str) -> Record:
     """The record of a statement about a number without sampling error; `rule` completes the words `holds if`."""
     return Record(
-        value, value, value, 0, "", 0, decided(holds), f"holds if {rule}", id=f"theory-{name}", label=LABEL,
-        claim=claim, paper=paper, comment=comment, command=COMMAND,
+        value=value, low=value, high=value, n=0, unit="", seeds=0, verdict=decided(holds), rule=f"holds if {rule}",
+        id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment, command=COMMAND,
     )  # fmt: skip
 
 
@@ -180,7 +180,8 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
     rule = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that"
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        measured.value, measured.low, measured.high, DRAWS, measured.unit, 0, AtLeast(LEARNED).verdict(measured), rule,
+        value=measured.value, low=measured.low, high=measured.high, n=DRAWS, unit=measured.unit, seeds=0,
+        verdict=AtLeast(LEARNED).verdict(measured), rule=rule,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
         comment=f"Accuracy with {assignments}, {where}.", command=COMMAND,
     )  # fmt: skip
@@ -191,7 +192,11 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
     most = most_assignments(s)
     on_constant = [float(attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
     lowest_on_constant = min(on_constant)
-    softmax_ratio = max(c.softmax_part / (c.s.V * c.s.T * c.s.alpha) for c in grid_checks())
+    softmax_ratios = []
+    for checked in grid_checks():
+        at = checked.s
+        softmax_ratios.append(checked.softmax_part / (at.V * at.T * at.alpha))
+    softmax_ratio = max(softmax_ratios)
     # The exponent p with which T rho_3 grows as T^p, at beta = log T.
     short = replace(s, T=16, beta=None)
     long = replace(s, T=256, beta=None)
@@ -361,7 +366,8 @@ def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
     networks = list(results)
     checkpoints = informative_steps(networks[0].steps, networks[0].rows) if networks else []
     return Record(
-        value, low, high, len(results), "networks", len(results), verdict_over(by_seed), rule, by_seed,
+        value=value, low=low, high=high, n=len(results), unit="networks", seeds=len(results),
+        verdict=verdict_over(by_seed), rule=rule, by_seed=by_seed,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment,
         command=" ".join([COMMAND, *(str(run.path) for run in runs_of(networks))]),
         checkpoints=steps_in_words(checkpoints) if networks else "",

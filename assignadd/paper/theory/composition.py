@@ -3,6 +3,8 @@
 A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
 operand's variable; assigned numbers and second operand are uniform. W_0 and its gradient treat all variables, numbers
 and prefix positions alike, so the attention depends on K only, and only the numbers are drawn at random.
+
+As in `setting`, s is the setting, and W a key-query matrix, given by its columns p_T and Phi_1 e_v, (d, 1 + V).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The proof of theorem C.1, summed over every one-variable sequence: its identities, bounds and displays."""
+"""The proof of theorem C.1, summed over every one-variable sequence: its identities, bounds and displays.
+
+As in `setting`, s is the setting, X are the inputs of B sequences, (B, T, d), and W is a key-query matrix given by the
+columns of p_T and of the Phi_1 e_v, (d, 1 + V).
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without chang
 The query is x_T = p_T + Phi_1 e_v. So only the columns p_T and Phi_1 e_v of a key-query matrix matter, the gradient
 is 0 in all others, and here such a matrix is given by these 1 + V columns: (d, 1 + V).
 
+In all functions s is the setting (sizes, alpha, beta), X the inputs of B sequences, (B, T, d), and W such a matrix.
+
 The modules follow the appendix: this one has its model and data, `theorem` the theorem, `proof` its proof,
 `composition` what the step leads to. `real_gradient` looks at real training.
 """

@@ -1,4 +1,8 @@
-"""Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder."""
+"""Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder.
+
+As in `setting`, s is the setting, and key-query matrices are given by the columns of p_T and of the Phi_1 e_v,
+(d, 1 + V). Rows are coordinates, which count from 0: row T - 2 is that of p_{T-1}, the second operand's position.
+"""
 
 from __future__ import annotations
 
