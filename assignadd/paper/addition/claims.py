@@ -64,6 +64,7 @@ def probe(stage: str, same_pairs: bool = False) -> Measure:
     """
 
     def probe_accuracy(network: Network) -> Measured:
+        """The share of test sequences that the probe at this stage classifies correctly."""
         probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
         if stage not in probes.stages:
             require(network.config, f"a probe {stage}", LAST_MLP, RELU)
@@ -113,6 +114,7 @@ def cosine_with_ov2(n_vars: int, vector: str, kind: str) -> Measure:
     """
 
     def cosines_of(network: Network) -> Cosine:
+        """The cosines of this vector, of this kind, on sums with `n_vars` variables."""
         shuffles = getattr(against_ov2_of(network)[n_vars], vector)
         cosines: Cosine = getattr(shuffles, kind)
         return cosines

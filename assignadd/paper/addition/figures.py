@@ -257,13 +257,13 @@ CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted a
 
 def fourier_shares_caption(data: FourierSharesData) -> str:
     """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
-    clean = int((data.share >= CLEAN).sum())
-    n = len(data.share)
-    used = int(data.network.sum())
+    n_clean = int((data.share >= CLEAN).sum())
+    n_frequencies = int(data.network.sum())
+    power_share = data.power[data.network].sum()
     return (
-        f"Here one wave explains {CLEAN:.0%} or more in {clean} of {n} neurons, and {np.median(data.share):.0%} in the "
-        f"median neuron; {data.power[data.network].sum():.1%} of all power is in {used} of {len(data.network)} "
-        "frequencies, the network's."
+        f"Here one wave explains {CLEAN:.0%} or more in {n_clean} of {len(data.share)} neurons, and "
+        f"{np.median(data.share):.0%} in the median neuron; {power_share:.1%} of all power is in {n_frequencies} of "
+        f"{len(data.network)} frequencies, the network's."
     )
 
 

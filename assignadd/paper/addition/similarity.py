@@ -106,8 +106,9 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
 def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     """Cosines of both vectors at `=` with OV2(a) + OV2(b) (figure cosine_sim_combined b).
 
-    The sequences are in random order, so an operand is shuffled by taking that of the next sequence. `tokens` are the
-    same for all models, or have an axis of models.
+    The sequences are in random order, so an operand is shuffled by taking that of the next sequence, or of the one
+    after it where both operands are to be from different sequences. `tokens` are the same for all models, or have an
+    axis of models.
     """
     values = roles(stack.config.task, tokens).values  # (1 or M, B, 2)
     ov2 = number_outputs(stack)  # OV2(n) for each number n, (M, N, d)
@@ -121,7 +122,8 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
         # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
         products = at_equals @ ov2[i].T  # (2, B, N)
         sequence = torch.arange(len(first), device=first.device)  # (B,)
-        lengths = (ov2[i].unsqueeze(1) + ov2[i]).norm(dim=-1).clamp(min=1e-12)  # |OV2(a) + OV2(b)|, (N, N)
+        # |OV2(a) + OV2(b)| for all a and b, (N, N); not 0, as it is divided by.
+        lengths = (ov2[i].unsqueeze(1) + ov2[i]).norm(dim=-1).clamp(min=1e-12)
         cosines_by_model.append((products[:, sequence, a] + products[:, sequence, b]) / lengths[a, b])  # (2, 3, B)
     residual, attention_output = torch.stack(cosines_by_model, 2)  # (3 shuffles, M, B) each
     return AgainstOV2(_shuffles(residual), _shuffles(attention_output))
@@ -204,17 +206,17 @@ def _contexts(network: Network) -> dict[int, Tensor]:
 
 @per_network(slow=True)
 def across_types_of(network: Network) -> dict[tuple[int, int], Matching]:
-    """Figure cosine_sim_combined (a) on random contexts, by the two types of sequences."""
+    """A network's cosines across types on random sequences, by the two types (figure cosine_sim_combined a)."""
     return across_types(network.stack, _contexts(network))
 
 
 @per_network(slow=True)
 def on_template_of(network: Network) -> Matching:
-    """Figure cosine_sim_combined (a) on one fixed template."""
+    """A network's cosines across types on one fixed template (figure cosine_sim_combined a)."""
     return on_template(network.stack)
 
 
 @per_network(slow=True)
 def against_ov2_of(network: Network) -> dict[int, AgainstOV2]:
-    """Figure cosine_sim_combined (b), by the number of variables in the sum."""
+    """A network's cosines with OV2(a) + OV2(b), by the number of variables (figure cosine_sim_combined b)."""
     return {n_vars: against_ov2(network.stack, tokens) for n_vars, tokens in _contexts(network).items()}

@@ -30,7 +30,8 @@ def rate(pattern: str, which: int) -> Callable[[Network], Measured]:
     """
 
     def share_with_pattern(network: Network) -> Measured:
-        require_column(network.config, f"{pattern} (1-var)")
+        """The share over all types together; each has `network.n` sequences."""
+        require_column(network.config, f"{pattern} (1-var)")  # an error where the architecture lacks the measure
         by_type = routings_of(network)
         rates = [routings[which][pattern].item() for routings in by_type.values()]
         return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
@@ -46,7 +47,7 @@ def lowest_rate(*names: str) -> Callable[[Network], Measured]:
 
     def lowest_over_types(network: Network) -> Measured:
         for name in names:
-            require_column(network.config, f"{name} (1-var)")
+            require_column(network.config, f"{name} (1-var)")  # an error where the architecture lacks the measure
         by_type = routings_of(network)
         lowest = min(routings[ALL][name].item() for routings in by_type.values() for name in names)
         return Measured.share(lowest * network.n, network.n, "sequences")

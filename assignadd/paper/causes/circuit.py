@@ -152,7 +152,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     scores = both @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
     scores_of_layer_1, scores_of_parts = scores.split([C, 2], 1)
     values = both @ full.OV2 * keep.ov2[:, None]  # (2C, d)
-    values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]
+    values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]  # the first N rows are numbers
     return replace(
         full,
         # Layer 1 multiplies queries and keys: with an identity as the keys, these queries are its scores.

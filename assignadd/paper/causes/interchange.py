@@ -61,6 +61,7 @@ def layer_1_output(*roles: str) -> Exchange:
         return side.before[mask] - layer.embedded(side.trace.tokens)[mask]
 
     def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
+        """The base's answer logits after the exchange."""
         mask = base.positions.any_of(roles)
         before = base.before.clone()
         before[mask] += output(layer, source, mask) - output(layer, base, mask)
@@ -83,6 +84,7 @@ def value(operand: str, earlier: int = 0) -> Exchange:
     """
 
     def output(layer: LastLayer, side: Side) -> Float[Tensor, "B d"]:
+        """What the last layer's attention to this position writes into `=`."""
         position = side.positions.position(f"{operand}_value") - earlier  # (B,)
         sequence = torch.arange(len(side.before))
         pattern = side.trace.attention(
@@ -93,6 +95,7 @@ def value(operand: str, earlier: int = 0) -> Exchange:
         return layer.attention_output(weight[..., None], side.before[sequence, position, None])
 
     def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
+        """The base's answer logits after the exchange."""
         return layer.logits(base.trace.resid_mid + (output(layer, source) - output(layer, base)))
 
     return exchange
@@ -236,19 +239,22 @@ def _interchange(network: Network) -> Interchange:
 @per_network(slow=True)
 def interchange_of(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment, by its name."""
-    return _interchange(network)(network.stack)
+    interchange = _interchange(network)
+    return interchange(network.stack)
 
 
 @per_network()
 def elsewhere_of(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment if an activation is exchanged that should not hold the variable: a control."""
-    return _interchange(network)(network.stack, ELSEWHERE)
+    interchange = _interchange(network)
+    return interchange(network.stack, ELSEWHERE)
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment on this network's initial weights: a control."""
-    return _interchange(network)(untrained(network.config))
+    interchange = _interchange(network)
+    return interchange(untrained(network.config))
 
 
 def untrained(config: Config) -> Stack:

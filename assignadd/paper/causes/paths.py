@@ -142,9 +142,9 @@ class PathPatching:
         if receivers & {LAYER_1, QUERY, KEY, VALUE}:  # layer 2's attention has another input
             pattern = self.model.pattern(read[KEY], read[QUERY][:, -1])
             layer_2 = self.model.attention_output(pattern, read[VALUE])
-        mean = self.layer_2.mean(0)
-        into_mlp = read[MLP2][:, -1] + (mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
-        into_logits = read[LOGITS][:, -1] + (mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
+        layer_2_mean = self.layer_2.mean(0)
+        into_mlp = read[MLP2][:, -1] + (layer_2_mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
+        into_logits = read[LOGITS][:, -1] + (layer_2_mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
         if Path(MLP2, "=", LOGITS) in patched:
             mlp_out = self.trace.mlp_out.mean(0).expand_as(into_logits)
         else:

@@ -1,6 +1,7 @@
 """Claims of sections 1 and 4 and appendix B: the order of the skills, and the routing measures between the spikes.
 
-Also what the claims about the two spikes share: numbers at evaluations and at checkpoints along training.
+Also what the claims about the two spikes share: numbers at evaluations and at checkpoints along training. `uses` marks
+a measure with the checkpoints that it looks at, which its record names.
 """
 
 from __future__ import annotations
@@ -196,6 +197,7 @@ def before_binding(set_name: str) -> Measure:
 
     @uses(checkpoints)
     def accuracy_before_spike(network: Network) -> Measured | None:
+        """The accuracy of one network; None where its training was evaluated only once."""
         if not followed(network):
             return None
         spike = phases_of(network).first_spike
@@ -245,6 +247,7 @@ def probe(checkpoint: Callable[[Network], int | None], training_steps: int | Non
 
     @uses(checkpoints)
     def probe_accuracy(network: Network) -> Measured | None:
+        """The share of the probe's test sequences that it classifies correctly; None without this checkpoint."""
         step = checkpoint(network)
         if step is None:
             return None

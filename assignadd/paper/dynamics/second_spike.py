@@ -1,6 +1,7 @@
 """Claims of section 6 on the second spike (figure late): the variable that is learned last, and why it fails before.
 
-"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy.
+"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy. `uses` marks a measure
+with the checkpoints that it looks at, which its record names.
 """
 
 from __future__ import annotations

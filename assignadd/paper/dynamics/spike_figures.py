@@ -264,7 +264,7 @@ def late_caption(data: LateData) -> str:
         f"{term_in_other_slot.min():.2f} in the other slot) and its accuracy from {data.accuracy[before]:.2f} to "
         f"{data.accuracy[after]:.2f}."
     )
-    return caption.replace(" -", f" {MINUS}")
+    return caption.replace(" -", f" {MINUS}")  # negative numbers
 
 
 def draw_late(data: LateData, figure: Figure) -> None:

@@ -85,10 +85,10 @@ def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
     here = check(s)
     far = check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
-    constants = constants_over_beta(s.V)
+    constants = constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
     large_T = max(constant for T, constant in constants.items() if T > 256)
-    constant = fitted_constant(grid_checks())
+    grid_constant = fitted_constant(grid_checks())
     return [
         _exact("memory-dominates",
             "The associative memory, which matches every variable with itself, is the largest term of the update when "
@@ -112,7 +112,7 @@ def _on_the_theorem(s: Setting) -> list[Record]:
         _exact("remainder",
             "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size.",
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
-            constant, constant < ORDER_ONE,
+            grid_constant, grid_constant < ORDER_ONE,
             f"the constant is below {ORDER_ONE:g}",
             f"Least constant over {len(grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in "
             "the row-sum norm."),

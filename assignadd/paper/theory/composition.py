@@ -67,7 +67,7 @@ def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS, seed: int = 0) -
     answer = (numbers[:, :1] + numbers[:, -1:]) % s.N  # (draws, 1)
     right = logits.gather(1, answer)
     best_wrong = logits.scatter(1, answer, -1.0).amax(1, keepdim=True)  # without the answer; no logit is negative
-    return float((right > best_wrong + 1e-12).double().mean())
+    return float((right > best_wrong + 1e-12).double().mean())  # equal up to rounding is not the largest
 
 
 def measured_accuracy(s: Setting, W: Tensor, K: int) -> Measured:

@@ -42,7 +42,9 @@ MOST_STEPS = 48  # checkpoints that are looked at
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
     """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
-    return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
+    seed = config.seed.data or 0
+    sampler = Sampler([config.task], seen[None], [seed], ONE_VARIABLE)
+    return sampler.sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:
