@@ -106,7 +106,8 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
     new_variables, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
     hybrid = base.clone()
     for i, slot in enumerate((first, second)):
-        # Where the base has a literal, the operands of base and source stay.
+        # In the source, its operand and the new variable exchange their names wherever they occur. Where the base has a
+        # literal, nothing changes.
         source_operand = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
         source = _swapped(source, source[:, slot], source_operand)
         hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
