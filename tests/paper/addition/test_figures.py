@@ -31,6 +31,7 @@ from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Sh
 from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
+STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 PROBES = next(record for record in MECHANISM if record.label == "probes")
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
