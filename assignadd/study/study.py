@@ -309,7 +309,7 @@ class Study:
         members = []
         for cell in self.cells:
             # Of a cell with settings for each network, those of the first `seeds` networks, or of all for None.
-            settings_of_networks = cell.models[:seeds] or [{}] * n_seeds
+            settings_of_networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
             for i, settings in enumerate(settings_of_networks):
                 members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
         return Sweep(self.name, config, tuple(members), self.observer)
