@@ -138,7 +138,7 @@ PATCHES = (
     Patch("seal", "runs/manifest.py", "if manifest.sealed() != data:", "if False:", "runs/test_damage.py -k flipped"),
     Patch("hash", "runs/manifest.py", "if hashlib.sha256(data).hexdigest() != self.sha256:", "if False:",
           "runs/test_damage.py -k flipped"),
-    Patch("table-seal", "runs/encoding.py", ".hexdigest().encode() != seals[0][1]:", ".hexdigest() is None:",
+    Patch("table-seal", "runs/encoding.py", ".hexdigest().encode() != seal[1]:", ".hexdigest() is None:",
           "runs/test_tables.py"),
     Patch("lock", "runs/writer.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB",
           "runs/test_lock.py"),
