@@ -131,4 +131,5 @@ def _kind(folder: Path) -> str | None:
 
 
 def _is_run(folder: Path) -> bool:
+    """Whether a folder has the files that every run has."""
     return (folder / MANIFEST).exists() and (folder / CONFIG).exists()

@@ -354,6 +354,7 @@ class FinalMeasures(SweepObserver):
         self.columns = columns
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        """The row of each model at this step."""
         rows = super().__call__(stack, step)
         if step == stack.config.optim.steps:
             numbers_of_models = self.columns(stack, self.configs, self.seen)

@@ -195,6 +195,7 @@ class SweepObserver(ProgressObserver):
         super().__init__(configs, seen, StackProgress)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        """The row of each model at this step."""
         measure_every = stack.config.record.measure_every  # 0 for never
         is_last = step == stack.config.optim.steps
         is_measured = measure_every > 0 and (is_last or step % measure_every == 0)

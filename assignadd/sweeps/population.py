@@ -97,7 +97,7 @@ class SeedCurves:
         """How many sequences `final` was counted on."""
         in_final_exam = self._column_at_the_end(name) != name
         n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
-        # Half of the sequences or more are such as training could show; a third is on the safe side.
+        # These rates are over the sequences that training could show, half of all or more; a third is on the safe side.
         return n // 3 if TRAINING_LAW in name else n
 
     def _column_at_the_end(self, name: str) -> str:
@@ -198,6 +198,7 @@ class Populations:
 
     @property
     def census_name(self) -> str:
+        """The names of the sweeps that are the census."""
         return " and ".join(part.name for part in self.census)
 
     def name(self, sweep: str) -> str:
