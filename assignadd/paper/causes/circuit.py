@@ -138,17 +138,17 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     C, N = len(full.embeddings), task.modulus
     copied = full.equal_rows[:C] * keep.ov1[:, None]
     equal_rows = torch.cat([copied, full.equal_rows[C:]])
-    both = torch.cat([full.embeddings, copied])
+    key_rows = torch.cat([full.embeddings, copied])
     queries = torch.cat([copied, full.embeddings[[Vocabulary(task).equals, C - 1]]])
-    of_layer_1, of_equals = (both @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
-    values = both @ full.OV2 * keep.ov2[:, None]
+    of_layer_1, of_equals = (key_rows @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
+    values = key_rows @ full.OV2 * keep.ov2[:, None]
     values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]
     return replace(
         full,
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
-        keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
+        keys_1=torch.eye(C, dtype=key_rows.dtype, device=key_rows.device),
         equal_rows=equal_rows,
-        both=both,
+        key_rows=key_rows,
         queries_2=equal_rows @ full.QK2,
         scores_2=torch.cat([of_layer_1, of_equals.sum(1, keepdim=True)], 1),
         outputs=torch.cat([equal_rows * keep.around, values]),
