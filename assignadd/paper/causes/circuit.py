@@ -145,21 +145,21 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     C, N = len(full.embeddings), task.modulus
     copied = full.equal_rows[:C] * keep.ov1[:, None]  # what layer 1 writes for each row, (C, d)
     equal_rows = torch.cat([copied, full.equal_rows[C:]])  # (C + 1, d)
-    both = torch.cat([full.embeddings, copied])  # (2C, d)
+    key_rows = torch.cat([full.embeddings, copied])  # (2C, d)
     # The last row of `equal_rows` is E_= + P_=. Here its two parts are separate queries, of which one may be left out.
     token_and_position = full.embeddings[[Vocabulary(task).equals, C - 1]]
     queries = torch.cat([copied, token_and_position])  # (C + 2, d)
-    scores = both @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
+    scores = key_rows @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
     scores_of_layer_1, scores_of_parts = scores.split([C, 2], 1)
-    values = both @ full.OV2 * keep.ov2[:, None]  # (2C, d)
+    values = key_rows @ full.OV2 * keep.ov2[:, None]  # (2C, d)
     values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]  # the first N rows are numbers
     return replace(
         full,
         # Layer 1 multiplies queries and keys: with an identity as the keys, these queries are its scores.
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
-        keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
+        keys_1=torch.eye(C, dtype=key_rows.dtype, device=key_rows.device),
         equal_rows=equal_rows,
-        both=both,
+        key_rows=key_rows,
         queries_2=equal_rows @ full.QK2,
         scores_2=torch.cat([scores_of_layer_1, scores_of_parts.sum(1, keepdim=True)], 1),  # (2C, C + 1)
         outputs=torch.cat([equal_rows * keep.around, values]),  # (3C + 1, d)
