@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Judging, asked, read_populations
+from assignadd.cli.claims import Judging, claims_command, read_populations
 from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
@@ -43,7 +43,7 @@ class Report(Judging):
         from assignadd.report.reproduction import claim_report
 
         claim_report(self.out)
-        command = asked(self)
+        command = claims_command(self)
         report = command.replace("assignadd claims", "assignadd report", 1)
         report_on_screen(networks, populations, self.out, command, report, processes)
 
@@ -128,7 +128,9 @@ class Reproduce(OnDevice, Measuring):
         wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
         command = f"assignadd reproduce --preset {self.preset}{wanted}"
         claims = Judging(runs=tuple(str(run.path) for run in trained), n=self.n)
-        report_on_screen(networks, read_populations(networks, claims), self.out, asked(claims), command, threads)
+        report_on_screen(
+            networks, read_populations(networks, claims), self.out, claims_command(claims), command, threads
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
