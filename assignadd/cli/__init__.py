@@ -174,12 +174,17 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         return f"{name} {second}", rest[1:]
     if actions(name) and not second.startswith("-"):
         suggestion = did_you_mean(second, actions(name))
-        is_path = Path(second).exists() or Path("runs", second).exists()
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
-        if name == "runs" or (suggestion and not is_path):
+        is_action = name == "runs" or (suggestion and not _is_run(second))
+        if is_action:
             all_actions = "; one of " + ", ".join(actions(name))
             raise UsageError(f"no action {second!r} of {name}{suggestion or all_actions}")
     return name, rest
+
+
+def _is_run(word: str) -> bool:
+    """Whether a word is a run folder, or its name under runs/."""
+    return Path(word).exists() or Path("runs", word).exists()
 
 
 def _unknown_command(name: str) -> str:
