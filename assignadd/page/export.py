@@ -26,6 +26,7 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
 from assignadd.page import data
 from assignadd.page.data import chosen_steps
+from assignadd.page.population import population_data
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
@@ -114,7 +115,7 @@ def _index(
         "models": [model | {"task": distinct_tasks.index(task)} for model, task in zip(models, tasks, strict=True)],
         "story": models[in_story]["key"],
         "ledger": data.story_records(networks[in_story], command, populations) if settings.ledger else [],
-        "population": data.population_data(populations),
+        "population": population_data(populations),
         **data.package_tables(),
     }
 
