@@ -20,8 +20,8 @@ from assignadd.dynamics.trajectory import accuracy_curves, curves_of, followed, 
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
-from assignadd.page.data import population_data
 from assignadd.page.export import Settings, export
+from assignadd.page.population import population_data
 from assignadd.paper.generalisation.population_figures import census_data
 from assignadd.paper.ledger import ledger
 from assignadd.report.page import Page
