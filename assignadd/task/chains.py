@@ -165,11 +165,9 @@ class Chains:
         n_links = draw.below(available_for_chain.clamp(min=1, max=self.task.hops + 1))
         if links is not None:
             n_links = torch.full_like(n_links, links)
-        is_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
-        if twice is not None:
-            is_twice = torch.full_like(is_twice, twice)
-        else:
-            is_twice = is_twice & (n_links + 2 <= available)
+        drawn_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
+        drawn_twice = drawn_twice & (n_links + 2 <= available)
+        is_twice = drawn_twice if twice is None else torch.full_like(drawn_twice, twice)
         n_before = draw.below(n_links + 1)
         size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)
         return Groups(n_links, is_twice.long(), n_before, size)
