@@ -25,12 +25,12 @@ PADDING = 3  # the seed for the positions of PADs in an adapted sequence
 def fitted(text: str, task: Task) -> list[int] | None:
     """The tokens of a sequence of the paper, with fewer assignments and numbers mod N if the task is too small for it.
 
-    In a task with one operand it is the paper's first; a third and a fourth operand are 1 and 2. None if the task has
-    no such addition: two variables, but only one assignment.
+    In a task with one operand, the paper's second operand is left out; with three or four, the further ones are the
+    numbers 1 and 2. None if the task cannot assign all variables of the addition.
     """
     try:
         return parse(text.replace("+", task.sign), task)
-    except ParseError:
+    except ParseError:  # the task is another one than the paper's
         shorter = _shortened(text, task)
         return None if shorter is None else parse(shorter, task, PADDING)
 

@@ -372,14 +372,18 @@ class EveryAddition(Sampler):
         return self.tables.n_pairs[:, None] * len(self.tables.choices)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """The choice of operands that is row r's turn, whatever was drawn; the draw is made all the same."""
         return (row % len(self.tables.choices)).expand_as(drawn)
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        return (row // len(self.tables.choices)).expand_as(drawn).minimum(self.tables.n_pairs[:, None] - 1)
+        """The pair that is row r's turn; the last pair for rows from `n_rows` on."""
+        last_pair = self.tables.n_pairs[:, None] - 1
+        return (row // len(self.tables.choices)).expand_as(drawn).minimum(last_pair)
 
 
 class EveryPair(Sampler):
     """Draws every pair in turn: row r adds pair r modulo the number of pairs, with random operands and assignments."""
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """The pair that is row r's turn, whatever was drawn."""
         return (row % self.tables.n_pairs[:, None]).expand_as(drawn)
