@@ -66,19 +66,21 @@ class ProcessPool:
     """
 
     def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
-        self._items, self._tasks = items, tasks
+        self._n_items = len(items)
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
         self._end = weakref.finalize(self, _kill, self._processes)  # called when Python exits, at the latest
         if processes > 1 and can_fork():
             for i in range(processes):  # in turn: the first item to the first process, the second to the second, ...
-                self._fork(items[i::processes])
+                self._fork(items[i::processes], tasks)
+        else:  # only then kept: tasks may refer to whoever has this pool, and neither would be freed
+            self._items, self._tasks = items, tasks
 
-    def _fork(self, items: Sequence[Any]) -> None:
+    def _fork(self, items: Sequence[Any], tasks: Mapping[str, Task]) -> None:
         """Starts a process that has these items, and a pipe to it."""
         context = get_context("fork")
         ours, theirs = context.Pipe()  # its two ends
-        process = context.Process(target=_serve, args=(theirs, items, self._tasks, os.getpid()), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, items, tasks, os.getpid()), daemon=True)
         with warnings.catch_warnings():
             # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -95,7 +97,7 @@ class ProcessPool:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
                 pipe.send((task, arguments))
         replies = [_reply(pipe) for pipe in self._pipes]  # a list from each process
-        results: list[Any] = [None] * len(self._items)
+        results: list[Any] = [None] * self._n_items
         for i, reply in enumerate(replies):
             results[i :: len(replies)] = reply  # as the items were given to the processes
         return results
