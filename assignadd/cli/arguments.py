@@ -113,7 +113,7 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     own_first = dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base))
     for f in [by_name[name] for name in own_first if name in by_name]:
         hint = hints[f.name]
-        if "typed" in f.metadata:
+        if "typed" in f.metadata or "from_file" in f.metadata:
             continue
         if is_dataclass(hint):
             yield from arguments_of(hint, "" if hint is Config else f"{f.name}.", with_help)  # type: ignore[arg-type]

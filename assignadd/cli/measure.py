@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import ManyRuns, Measuring, OneRun, Parallel
+from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, facts, note
 from assignadd.cli.train import note_not_defined
+from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracies(ManyRuns, Measuring, Printing):
+class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
     """Accuracy of every model on every evaluation set, with 95 % Wilson intervals; `measure` alone does the same.
 
     The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences. Of several
@@ -43,9 +44,12 @@ class Accuracies(ManyRuns, Measuring, Printing):
         options.check_count("n", self.n)
         seeds, threads = self.wanted_seeds, self.cores
         from assignadd.runs.folder import open_run
+        from assignadd.runs.own_files import check_files
         from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]
+        for run in runs:
+            check_files(run, self.task_, self.network)
         models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
         labels = {s.name: s.label for run in runs for s in all_sets(run.config.task)}
         rows = [
@@ -119,6 +123,7 @@ class Curves(OneRun, Parallel, Printing):
         from assignadd.runs.manifest import MEASURES
 
         run = open_run(self.run)
+        require_built_in(run.config, "measure curves")
         if self.out is not None:
             from assignadd.runs.encoding import is_sealed_with
             from assignadd.runs.files import claim_file
@@ -167,7 +172,7 @@ class Phases(ManyRuns, Parallel, Printing):
         seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 
-        networks = with_seeds(read_networks(self.runs, None, SEQUENCES), seeds)
+        networks = with_seeds(read_networks(self.runs, None, SEQUENCES, command="measure phases"), seeds)
         with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
             for network in networks:
                 _check_evaluated(network)
@@ -177,7 +182,9 @@ class Phases(ManyRuns, Parallel, Printing):
         return Output(shown, {"models": [_record(network) for network in networks]}, _onset_table(networks))
 
 
-def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Network]:
+def read_networks(
+    runs: Sequence[str], step: int | None, n: int, threads: int = 1, command: str = "claims"
+) -> list[Network]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
     Processes that measure side by side have one thread each, so that their number changes no digit.
@@ -189,6 +196,7 @@ def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 
 
     networks: list[Network] = []
     for run in [open_run(name) for name in runs]:
+        require_built_in(run.config, command)
         prepare("cpu", threads, run.config)
         models, notes = networks_of(run, step, n)
         note(*notes)

@@ -57,7 +57,7 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
     """A listener that shows the steps of a run, and the losses and accuracies of its first models."""
     from assignadd.task.evalsets import all_sets
 
-    labels = {s.name: s.label.split(",")[0] for s in all_sets(task) if s.name.endswith(" train")}
+    labels = {s.name: s.label.split(",")[0] for s in all_sets(task) if task.file or s.name.endswith(" train")}
     screen = TrainingScreen(title, steps, "steps")
 
     def listener(progress: TrainingProgress) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from assignadd.cli import options
 from assignadd.cli.options import Measuring, OneRun, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
-from assignadd.config import ConfigError
+from assignadd.config import ConfigError, require_built_in
 from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ class Publish(OneRun, Measuring):
         if not self.dry_run:
             check_client()
         run = open_run(self.run)
+        require_built_in(run.config, "runs publish")
         steps = _steps(run, self.steps)
         for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
             note(f"{why}; it is published unchanged, and the card says so")

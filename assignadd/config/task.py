@@ -4,7 +4,7 @@ import math
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +15,8 @@ LETTERS = string.ascii_lowercase
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "affine": "@", "dihedral": "@", "table": "@"}
 OPERATIONS = ", ".join([*(name for name in SIGNS if name not in ("affine", "table")), "'affine P Q'"])
 AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
+# Of a task of the user's own; an exam has as many steps of the evaluation stream.
+MOST_SETS = 100
 # Tuples of numbers are listed and each is seen or held out.
 MOST_TUPLES = 1 << 20
 SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
@@ -28,6 +30,7 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 
     `added_later`: the first version did not have it, and documents leave it out where it has its default.
     `per_model`: models of one stack may differ in it; it changes neither a tensor's shape nor the program of a step.
+    `from_file` among the limits: it describes a file of the user's, and no option of the command line sets it.
     """
     return field(default=default, metadata={"added_later": added_later, "per_model": per_model, **limits})
 
@@ -35,6 +38,28 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 def ranged(default: Any, low: float, high: float, *, added_later: bool = False, per_model: bool = False) -> Any:
     """A setting with a smallest and a largest value."""
     return setting(default, added_later=added_later, per_model=per_model, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A task of the user's own as a run remembers it: its file, its sizes, and what its sequences are recognised by."""
+
+    name: str = field(compare=False)
+    """The name of the file."""
+    sha256: str
+    """The hash of the file's text."""
+    first_draws: str
+    """The hash of the first sequences of every set: a task with other parameters has others."""
+    n_tokens: int
+    length: int
+    n_answers: int
+    everywhere: bool
+    """Whether answers may be at any position; if not, they are at the last one."""
+    sets: tuple[str, ...]
+    """The evaluation sets."""
+
+    def __repr__(self) -> str:
+        return f"{self.name} (sha256 {self.sha256[:12]}, first draws {self.first_draws[:6]})"
 
 
 @dataclass(frozen=True)
@@ -89,6 +114,8 @@ class Task:
 
     random_padding: bool = setting(True, added_later=True)
     """Whether padding is before, between and after the assignments, at random; if not, all of it is before them."""
+    file: TaskFile | None = setting(None, added_later=True, from_file=True)  # noqa: RUF009
+    """A task of the user's own, given as a file; the other settings of the task are then not used."""
 
     @property
     def prefix(self) -> int:
@@ -121,8 +148,11 @@ class Task:
 
     @property
     def tuples(self) -> tuple[int, ...]:
-        """The shape of a table with an entry for each tuple of numbers: N for each operand."""
-        return (self.modulus,) * self.operands
+        """The shape of a table with an entry for each tuple of numbers: N for each operand.
+
+        No axis for a task of the user's own, which has no split.
+        """
+        return () if self.file else (self.modulus,) * self.operands
 
     @property
     def n_seen(self) -> int:
@@ -150,6 +180,9 @@ def named_operation(operation: str) -> bool:
 
 def check_task(task: Task) -> None:
     """Raises a ConfigError for the first setting that does not fit the others."""
+    if task.file is not None:
+        _check_file(task)
+        return
     V, k, most = task.n_vars, task.operands, task.max_assignments
     n_tuples = math.prod(task.tuples)
     least_fraction = math.ceil(1e6 / n_tuples) / 1e6
@@ -180,6 +213,28 @@ def check_task(task: Task) -> None:
         _require(task, "max_assignments", most >= k, enough)
         different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
         _require(task, BANS[k - 1], _different(allowed), different_left)
+
+
+def _check_file(task: Task) -> None:
+    """Raises a ConfigError for sizes that no task has, and for settings beside a task of the user's own."""
+    file = task.file
+    if not isinstance(file, TaskFile):
+        raise ConfigError("task.file", file, "the description of a task that `--task FILE.py` writes")
+    for name, most in (("n_tokens", 1 << 16), ("length", 1 << 12), ("n_answers", 1 << 16)):
+        size = getattr(file, name)
+        if type(size) is not int or not 1 <= size <= most:
+            raise ConfigError(f"{name} of {file.name}", size, f"a whole number from 1 to {most}")
+    names = file.sets
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ConfigError(f"sets of {file.name}", names, "names of evaluation sets")
+    if not names or len(set(names)) < len(names) or "" in names:
+        raise ConfigError(f"sets of {file.name}", names, "at least one name, each once")
+    if len(names) > MOST_SETS:
+        raise ConfigError(f"sets of {file.name}", f"{len(names)} sets", f"at most {MOST_SETS}")
+    for f in fields(task):
+        if f.name != "file" and getattr(task, f.name) != f.default:
+            accepted = f"{f.default!r}, its default: the task is {file.name}"
+            raise ConfigError(f"task.{f.name}", getattr(task, f.name), accepted)
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:

@@ -13,6 +13,7 @@ from assignadd.config import Config
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
+from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
@@ -63,6 +64,8 @@ class Exam:
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers on each set, out of `n`."""
         correct = answers(stack, self.tokens) == self.labels
+        if correct.dim() == 3:  # a sequence is right if each of its answers is
+            correct = (correct | (self.labels < 0)).all(-1)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
@@ -115,10 +118,12 @@ def _draw(
     return has_any, Batch(tokens, labels)
 
 
-def _sampler(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device) -> Sampler | None:
+def _sampler(
+    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
+) -> Sampler | UserSampler | None:
     """What draws sequences of this set for these models; None where one of them has no such sequence."""
     seeds = [c.seed.data or 0 for c in configs]
     try:
-        return Sampler([c.task for c in configs], seen, seeds, evalset, device)
+        return sampler_of([c.task for c in configs], seen, seeds, evalset, device)
     except EmptySetError:
         return None

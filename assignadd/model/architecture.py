@@ -53,6 +53,8 @@ class NotDefined(UserError, ValueError):
 
 def lacking(config: Config, *required: Need) -> str:
     """Which of these properties the architecture does not have, as in "needs two layers"; empty if it has all."""
+    if config.model.file is not None:
+        return f"needs the package's transformer, not {config.model.file.name}"
     missing = [need.words for need in required if not need.met(config.model)]
     listed = [", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing
     return f"needs {' and '.join(listed)}" if missing else ""

@@ -6,6 +6,7 @@
     checkpoints/00000100.safetensors   weights by the field's names, with a leading axis M
     states/00001000.safetensors        what training needs to go on from here, bitwise
     manifest.json          what is committed (`manifest`)
+    task.txt, network.txt  the text of the user's own task and network, where there are such; it is never executed
 
 This class only reads; `writer` writes. Every file is checked against the manifest when it is read.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -32,8 +34,10 @@ from assignadd.runs.manifest import (
     MANIFEST,
     MEASURES,
     METRICS,
+    NETWORK_TEXT,
     SPLITS,
     STATES,
+    TASK_TEXT,
     Manifest,
     read_committed,
     read_manifest,
@@ -244,6 +248,8 @@ class Run:
             self.checkpoint(self.manifest.files[name].step or 0)
         elif name == SPLITS:
             self._read_seen()
+        elif name in (TASK_TEXT, NETWORK_TEXT):
+            read_committed(self.path, self.manifest, name)
         else:
             self._state(name)
 
@@ -330,6 +336,7 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
     paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
                             hash of the settings' JSON
+    copying-seed-0-1f3a9c   a task or a network of the user's own, in copying.py
 
     """
     document = run_document(config, members)
@@ -343,7 +350,8 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
         label = f"seeds-{seeds[0]}-{seeds[-1]}"
     else:
         label = "seeds-" + "+".join(map(str, seeds)) if len(seeds) <= MOST_LISTED else f"{len(seeds)}-seeds"
-    plain = root / f"{preset}-{label}"
+    own = config.task.file or config.model.file
+    plain = root / f"{re.sub(r'[^A-Za-z0-9_-]', '-', Path(own.name).stem) if own else preset}-{label}"
     listed = consecutive or len(seeds) <= MOST_LISTED
     if listed and config == PRESETS[preset] and members == tuple(map(Member, seeds)):
         return plain

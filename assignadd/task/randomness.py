@@ -79,11 +79,14 @@ def philox(
     return c0, c1 & MASK, c2, c3 & MASK
 
 
-def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
-    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together."""
+def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int, first_block: int = 0) -> Tensor:
+    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together.
+
+    A block has four words; those before `first_block` are left out.
+    """
     blocks = (n + 3) // 4
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
-    block = torch.arange(blocks, device=row.device).view(-1, *[1] * len(shape))
+    block = torch.arange(first_block, first_block + blocks, device=row.device).view(-1, *[1] * len(shape))
     counter = (row, step, block, torch.full_like(block, int(stream)))
     out = torch.stack(torch.broadcast_tensors(*philox(counter, (seed & MASK, (seed >> 32) & MASK))), 1)
     return out.reshape(4 * blocks, *shape)[:n]

@@ -42,7 +42,9 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
 
 
 def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
-    """The mask of the seen tuples of each model, from its own task and split seed."""
+    """The mask of the seen tuples of each model, from its own task and split seed; True for a task of the user's."""
+    if configs[0].task.file is not None:
+        return torch.ones(len(configs), dtype=torch.bool)
     return torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
 
 

@@ -20,10 +20,12 @@ from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
+from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
+from assignadd.task.vocabulary import sizes_of
 from assignadd.training.schedule import SlotScores
 
 if TYPE_CHECKING:
@@ -87,6 +89,13 @@ class AnswerFromRows(torch.nn.Module):
         return self._last.answer(x)
 
 
+class AnswersFromRows(AnswerFromRows):
+    """The same at every position, for a task of the user's own that has answers there."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos)
+
+
 class ReferenceGradient:
     """Loss and gradient by autograd, for every other architecture; compiled by torch on a GPU."""
 
@@ -96,7 +105,8 @@ class ReferenceGradient:
         # Leaves of their own in the memory of the stack: an update of the stack is one of these.
         self._weights = {f"model.{name}": w.detach().requires_grad_() for name, w in stack.weights.items()}
         self._grads = list(views(stack.config, self.flat).values())
-        self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
+        kind = AnswersFromRows if sizes_of(stack.config.task).everywhere else AnswerFromRows
+        self._answer = kind(stack.config).to(stack.flat.device)
         self._vocabulary = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
         self._loss: Callable[..., Tensor] = answer_losses
         if stack.flat.device.type == "cuda":
@@ -127,9 +137,34 @@ def answer_losses(
     # The sampler's tokens are in another order in memory on a GPU, and activations would inherit it.
     rows = (tokens.contiguous().unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
     logits = vmap(lambda w, model_rows: functional_call(answer, w, (model_rows,)))(weights, rows)  # (M, B, N)
-    logits = logits.double() if answer.loss_in_float64 else logits
-    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-    return losses.view(len(labels), -1).mean(1)
+    return mean_losses(logits.double() if answer.loss_in_float64 else logits, labels)
+
+
+def mean_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross entropy of each model over its answers, (M,); a label -1 is none."""
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=-1
+    )
+    losses = losses.view(len(labels), -1)
+    return losses.mean(1) if labels.dim() == 2 else losses.sum(1) / (labels >= 0).flatten(1).sum(1)
+
+
+class NetworkGradient(ReferenceGradient):
+    """Loss and gradient by autograd of a network of the user's own."""
+
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
+        self._config = stack.config
+        self._weights = {name: w.detach().requires_grad_() for name, w in stack.weights.items()}
+        self._grads = list(views(stack.config, self.flat).values())
+
+    def __call__(self, batch: Batch) -> Tensor:
+        logits = logits_of_weights(self._config, self._weights, batch.tokens)
+        loss = mean_losses(logits.double() if self._config.numerics.loss_in_float64 else logits, batch.labels)
+        grads = torch.autograd.grad(loss.sum(), list(self._weights.values()), materialize_grads=True)
+        torch._foreach_copy_(self._grads, grads)
+        return loss.detach()
 
 
 # Those that leave the update of the weights to `kernels`; compiled code takes it with the gradient.
@@ -141,6 +176,8 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
     if slot_scores:
         require(stack.config, "optim.slot_score")
         return TableGradient(stack, slot_scores)
+    if stack.config.model.file is not None:
+        return NetworkGradient(stack)
     if not covers(stack.config):
         return ReferenceGradient(stack)
     if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:

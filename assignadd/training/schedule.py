@@ -13,6 +13,7 @@ from torch import Tensor
 from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
 from assignadd.model.stack import Shape, views, weight_shapes
+from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 
@@ -120,6 +121,9 @@ class LiteralsLater:
         return Batch(tokens, torch.where(withheld, early.labels, late.labels))
 
 
+Drawing = Sampler | UserSampler | LiteralsLater
+
+
 def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
     """The schedules of the learning rates; None where all stay as they are."""
     optims = [c.optim for c in configs]
@@ -136,12 +140,12 @@ def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScor
     return SlotScores(configs, step) if any(c.optim.slot_score and c.optim.slot_score_until for c in configs) else None
 
 
-def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Sampler | LiteralsLater:
+def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Drawing:
     """What draws the training sequences of these models."""
     tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
-    always = Sampler(tasks, seen, seeds, device=device)
+    always = sampler_of(tasks, seen, seeds, device=device)
     literals_from = [c.optim.literals_from for c in configs]
-    if not any(literals_from):
+    if not any(literals_from) or isinstance(always, UserSampler):
         return always
     at_first = Sampler(tasks, seen, seeds, device=device, literals=[first == 0 for first in literals_from])
     return LiteralsLater(always, at_first, literals_from)

@@ -17,6 +17,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
+from assignadd.task.own import UserSampler
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
+OWN_SEQUENCES_AHEAD = 16_384  # of a task of the user's own, which may take more memory to draw
 MOST_STEPS_AHEAD = 256
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -71,14 +73,16 @@ class Group:
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         self._captured: CapturedStep | None = None
-        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
+        self._is_own = isinstance(self.sampler, UserSampler)
+        ahead = OWN_SEQUENCES_AHEAD if self._is_own else SEQUENCES_AHEAD
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
         """The first step whose sequences are drawn ahead, and those of the steps from there on."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        if self.stack.flat.device.type == "cuda":
+        if self.stack.flat.device.type == "cuda" and not self._is_own:  # a CUDA graph cannot draw with a user's code
             self._captured_step().replay(steps)
             return
         step, last = int(self.step), int(self.step) + steps

@@ -14,7 +14,7 @@ import torch
 
 from assignadd.config import Config
 from assignadd.model.kernels.tensor import TensorKernels
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 
 # A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads.
 LONGEST_ON_GPU = 32
@@ -22,7 +22,7 @@ LONGEST_ON_GPU = 32
 
 def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKernels:
     """The fastest kernels there are for these models on this device; the GPU kernels require the axis M."""
-    K, T = Vocabulary(config.task).size, config.task.length
+    K, T = sizes_of(config.task)[:2]
     single = config.numerics.dtype == "float32"
     if single and device.type == "cpu" and _compiles():
         from assignadd.model.kernels.numba_cpu import CompiledKernels
