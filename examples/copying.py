@@ -1,13 +1,10 @@
-"""A task of your own: copy a word backwards. Which letters did the network learn to attend to?
+"""A task of your own: write a word of four letters backwards, as in a c b d = d b c a.
 
-A sequence has four letters, `=`, and the first three letters of the answer: a c b d = d b c, with the answers d b c a
-at the last four positions. Training never has the letters a and b side by side; the set "a beside b" always does.
-
-`python examples/copying.py` trains two seeds for about half a minute and draws copying.png. From the shell the same is
-`assignadd train --task examples/copying.py --preset tiny --seeds 0,1 ...`, and `assignadd measure RUN --task ...`.
+The network reads all but the last letter, and predicts the next one at the last four positions. Training never has b
+right after a; the evaluation set "b after a" always does. Run as a program, it trains two seeds within a minute and
+draws copying.png: accuracies, and what layer 2 attends to. `assignadd train --task examples/copying.py` trains it too.
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,38 +12,49 @@ import torch
 
 import assignadd
 from assignadd.figure import figure, save
+from assignadd.task import RandomWords
 
-N, L = 4, 8  # letters in a word, and in the alphabet
+LETTERS, LENGTH = 8, 4
 
 
 class Backwards:
-    """Says what the sequences are; the package trains, stores, resumes and evaluates."""
-
-    n_tokens, length, n_answers = L + 1, 2 * N, L
-    sets = ("as trained", "a beside b")
+    n_tokens, length, n_answers = LETTERS + 1, 2 * LENGTH, LETTERS
+    sets = ("as trained", "b after a")
 
     def draw(self, words, set):
-        word = words.below(L, len(words) and N)  # (B, N)
-        place = words.below(N - 1)[:, None]
-        pair = torch.arange(N, device=word.device) - place
-        if set == "a beside b":
-            word = torch.where(pair == 0, 0, torch.where(pair == 1, 1, word))
+        word = words.below(LETTERS, LENGTH)  # (B, 4), letters as numbers
+        place = torch.arange(LENGTH, device=word.device) - words.below(LENGTH - 1)[:, None]  # 0 at a random letter
+        if set == "b after a":
+            word = torch.where(place == 0, 0, torch.where(place == 1, 1, word))
         else:
-            follows = torch.nn.functional.pad((word[:, :-1] == 0) & (word[:, 1:] == 1), (1, 0))
-            word = torch.where(follows, 2, word)
-        backwards = word.flip(1)
-        equals = torch.full_like(place, L)
-        tokens = torch.cat([word, equals, backwards[:, :-1]], 1)  # (B, 2 N)
-        return tokens, torch.cat([torch.full_like(word, -1), backwards], 1)
+            word = torch.where((word == 1) & (word.roll(1, 1) == 0), 2, word)
+        tokens = torch.cat([word, torch.full_like(word[:, :1], LETTERS), word.flip(1)[:, :-1]], 1)  # (B, 8)
+        return tokens, torch.cat([torch.full_like(word, -1), word.flip(1)], 1)  # -1: no answer here
 
 
 TASK = Backwards()
 
 
-def main(steps: int) -> None:
+def main(steps: int = 120) -> None:
     tiny = assignadd.PRESETS["tiny"]
-    record = replace(tiny.record, eval_every=max(1, steps // 20), checkpoint_every=max(1, steps // 2))
-    config = replace(tiny, optim=replace(tiny.optim, steps=steps), record=record)
+    optim, record = replace(tiny.optim, steps=steps), replace(tiny.record, eval_every=10)
+    config = replace(tiny, model=replace(tiny.model, d_model=32, d_head=32), optim=optim, record=record)
     run = assignadd.train(config, seeds=[0, 1], task=TASK, threads=2)
-    for seed, sets in enumerate(assignadd.evaluate(run, n=2000)):
-        print(f"seed {seed}:", ", ".join(f"{name} {result.accuracy:.3f}" for name, result in sets.items()))
+    for member, sets in zip(run.members, assignadd.evaluate(run, n=2000), strict=True):
+        print(f"seed {member.seed}:", ", ".join(f"{name} {result.accuracy:.3f}" for name, result in sets.items()))
+    _, cache = assignadd.load(run).run_with_cache(TASK.draw(RandomWords(rows=500), "as trained")[0])
+    rows = assignadd.metrics(run).filter(seed=0)
+    with figure(7, 2.6) as made:
+        left, right = made.subplots(1, 2)
+        for name in TASK.sets:
+            left.plot(rows["step"], rows[name], label=name)
+        left.set(xlabel="step", ylabel="whole words right")
+        left.legend()
+        right.matshow(cache["blocks.1.attn.hook_pattern"][:, 0].mean(0), cmap="Blues")
+        right.set(xlabel="attends to position", ylabel="position")
+        right.grid(False)
+        save(made, Path("copying"))
+
+
+if __name__ == "__main__":
+    main()

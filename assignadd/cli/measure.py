@@ -62,7 +62,9 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
             {"run": run, "seed": seed, "step": step, "sets": {name: _facts(a) for name, a in sets.items()}}
             for run, seed, step, sets in models
         ]
-        return Output([_accuracy_table(models, labels, self.n)], {"models": document}, Table("", columns(*names), rows))
+        is_own = any(run.config.task.file or run.config.model.file for run in runs)
+        table = _accuracy_table(models, labels, self.n, is_own)
+        return Output([table], {"models": document}, Table("", columns(*names), rows))
 
 
 Evaluated = tuple[str, int, int, "dict[str, Accuracy]"]
@@ -91,13 +93,15 @@ def _facts(a: Accuracy) -> dict[str, float | None]:
     return {"accuracy": a.accuracy, "n": a.n, "pairs": a.pairs, "low": a.interval.low, "high": a.interval.high}
 
 
-def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int) -> Table:
+def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int, is_own: bool) -> Table:
     """A row for each set: of one model the accuracy with its interval, of several their accuracies."""
     run, seed, step, sets = models[0]
-    caption = (
-        f"{n:,} sequences a set. `assignadd measure phases {run}`: when each skill was learned; "
-        f"`assignadd measure curves {run}`: every progress measure at every checkpoint."
-    )
+    caption = f"{n:,} sequences a set."
+    if not is_own:
+        caption += (
+            f" `assignadd measure phases {run}`: when each skill was learned; "
+            f"`assignadd measure curves {run}`: every progress measure at every checkpoint."
+        )
     if len(models) > 1:
         steps = {f"{name}, step {at:,}": None for name, _, at, _ in models}
         rows = {label: [s[name].accuracy if name in s else None for *_, s in models] for name, label in labels.items()}

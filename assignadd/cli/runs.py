@@ -79,6 +79,8 @@ class Show(OneRun, Printing):
         last = {row["model"]: row for row in run.metrics()}
         document = summary | {"provenance": run.provenance, "config": run.document, "last": list(last.values())}
         shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
+        own = {"task": run.config.task.file, "network": run.config.model.file}
+        shown |= {what: repr(file) for what, file in own.items() if file is not None}
         parts: list[Table | str] = [facts(run.name, shown)]
         if not last:
             return Output([*parts, "no evaluation yet"], document)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -26,7 +27,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Task, UserError
-from assignadd.config.task import TaskFile
+from assignadd.config.task import TaskFile, check_task
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import Stream, words
 from assignadd.task.sampler import Batch, Sampler
@@ -75,7 +76,7 @@ class RandomWords:
 
     def permutations(self, n: int) -> Tensor:
         """(B, n): the numbers 0 to n - 1 in a random order for each sequence."""
-        return self._next(n).argsort(-1, stable=True)
+        return self._next(n).argsort(dim=-1, stable=True)
 
     def _next(self, n: int) -> Tensor:
         """The next n random words of each sequence, (B, n)."""
@@ -129,12 +130,12 @@ def described(task: OwnTask | str | Path) -> TaskFile:
     file = TaskFile(
         source.name, source.sha256, "", made.n_tokens, made.length, made.n_answers, answers.dim() == 2, names
     )
-    Task(file=file)
+    check_task(Task(file=file))
     digest = hashlib.sha256()
     for name in dict.fromkeys((TRAIN, *names)):
         batch = _tried(made, file, name)
         digest.update(b"".join(part.cpu().numpy().tobytes() for part in batch))
-    Task(file=(file := TaskFile(**{**vars(file), "first_draws": digest.hexdigest()[:16]})))
+    file = replace(file, first_draws=digest.hexdigest()[:16])
     _loaded[file] = Loaded(made, source)
     return file
 
