@@ -96,7 +96,7 @@ def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None
         in_training, in_evaluation, again = (module.train(mode)(tokens) for mode in (True, False, False))
     except Exception as error:
         raise UserError(f"{name}: its forward pass raised {type(error).__name__}: {error}") from error
-    shapes = [(SEQUENCES_TRIED, sizes.length, sizes.n_answers)]
+    shapes: list[tuple[int, ...]] = [(SEQUENCES_TRIED, sizes.length, sizes.n_answers)]
     if not sizes.everywhere:
         shapes.append((SEQUENCES_TRIED, sizes.n_answers))
     if not isinstance(again, Tensor) or again.shape not in shapes:

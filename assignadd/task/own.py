@@ -219,7 +219,7 @@ class UserSampler:
         device = self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
         at = torch.broadcast_tensors(self.seeds[:, None], torch.as_tensor(step, device=device), row)
-        tokens, answers = _checked(self._task, self._file, RandomWords.of(*at, self._stream), self._set)
+        tokens, answers = _checked(self._task, self._file, RandomWords.of(at[0], at[1], at[2], self._stream), self._set)
         return Batch(*(part.view(*at[0].shape, *part.shape[1:]) for part in (tokens, answers)))
 
 
@@ -229,5 +229,5 @@ def sampler_of(
 ) -> Sampler | UserSampler:  # fmt: skip
     """What draws sequences of these tasks: those of training, or of an evaluation set."""
     if tasks[0].file is not None:
-        return UserSampler(tasks[0].file, seeds, evalset and evalset.name, device)
+        return UserSampler(tasks[0].file, seeds, evalset.name if evalset else None, device)
     return Sampler(tasks, seen, seeds, evalset, device)

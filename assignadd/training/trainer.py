@@ -73,7 +73,7 @@ class Group:
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         self._captured: CapturedStep | None = None
-        self._is_own = isinstance(self.sampler, UserSampler)
+        self._is_own = isinstance(self.sampler, UserSampler) or stack.config.model.file is not None
         ahead = OWN_SEQUENCES_AHEAD if self._is_own else SEQUENCES_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
@@ -82,7 +82,7 @@ class Group:
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        if self.stack.flat.device.type == "cuda" and not self._is_own:  # a CUDA graph cannot draw with a user's code
+        if self.stack.flat.device.type == "cuda" and not self._is_own:  # a CUDA graph cannot have a user's code
             self._captured_step().replay(steps)
             return
         step, last = int(self.step), int(self.step) + steps
@@ -144,7 +144,7 @@ class Group:
         """The sequences of the steps from `first` on, (n, M, B, T), for as many before `last` as are drawn at once."""
         start = first - first % self.steps_ahead
         if self._drawn is None or self._drawn[0] != start:
-            steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
+            steps = torch.arange(start, start + self.steps_ahead, device=self.step.device).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
         ahead, wanted = self._drawn[1], slice(first - start, last - start)
         return Batch(ahead.tokens[wanted], ahead.labels[wanted])
@@ -153,6 +153,7 @@ class Group:
         if self._captured is None:
             before = {name: t.clone() for name, t in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
+            assert not isinstance(self.sampler, UserSampler)
             dtype = self.gradient.kernels.token_dtype
             self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
             self.load_state(before)  # capturing takes a few steps
