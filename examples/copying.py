@@ -21,7 +21,7 @@ class Backwards:
     n_tokens, length, n_answers = LETTERS + 1, 2 * LENGTH, LETTERS
     sets = ("as trained", "b after a")
 
-    def draw(self, words, set):
+    def draw(self, words: RandomWords, set: str) -> tuple[torch.Tensor, torch.Tensor]:
         word = words.below(LETTERS, LENGTH)  # (B, 4), letters as numbers
         place = torch.arange(LENGTH, device=word.device) - words.below(LENGTH - 1)[:, None]  # 0 at a random letter
         if set == "b after a":

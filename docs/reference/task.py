@@ -47,7 +47,7 @@ class Parity:
 
     n_tokens, length, n_answers, sets = 2, 5, 2, ("test",)
 
-    def draw(self, words, set):
+    def draw(self, words: RandomWords, set: str) -> tuple[torch.Tensor, torch.Tensor]:
         tokens = words.below(2, self.length)  # (B, T)
         return tokens, tokens.sum(1) % 2
 
