@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import Config, ConfigError, Member, require_built_in
 from assignadd.config.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.columns import ProgressObserver
+from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES, networks_of
 from assignadd.runs.folder import Run, default_folder
 from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
+from assignadd.runs.own_files import check_files, with_files
+from assignadd.task.own import OwnTask
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
 
@@ -41,8 +44,13 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     listener: Listener = lambda _: None,
+    task: OwnTask | str | Path | None = None,
+    network: Factory | str | Path | None = None,
 ) -> Run:
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
+
+    `task` is a task of your own, or a file with TASK; `network` is a function from the task's sizes to a torch module,
+    or a file with NETWORK (docs/extend.md). They take the place of the configuration's task and model.
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
     (`assignadd.runs.folder`), so that the same call finds the same run.
@@ -50,10 +58,12 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
+    config = with_files(config, task, network)
     members = _members(seeds)
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     folder = default_folder(config, members) if out is None else Path(out)
-    return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
+    observe = None if config.task.file or config.model.file else ProgressObserver
+    return train_run(folder, config, members, seen, device, threads, listener, observe=observe)
 
 
 def _members(seeds: Any) -> list[Member]:
@@ -87,23 +97,41 @@ def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
     return open_run(run).at(step)[1]
 
 
-def load(run: str | Path | Run, step: int | None = None, seed: int | None = None) -> Transformer:
+def load(
+    run: str | Path | Run,
+    step: int | None = None,
+    seed: int | None = None,
+    network: Factory | str | Path | None = None,
+) -> Any:
     """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given.
 
+    Of a run with a network of your own, `network`, it is your module with these weights.
     `run` may be published on the Hugging Face Hub: `hf://OWNER/NAME`, or `hf://OWNER/NAME@REVISION` (`assignadd[hub]`).
     """
     if isinstance(run, str) and run.startswith(SCHEME):
         return load_published(run, step, seed)
     run = open_run(run)
-    return Transformer.from_stack(load_stack(run, step), run.index_of(seed))
+    check_files(run, network=network)
+    stack, index = load_stack(run, step), run.index_of(seed)
+    if run.config.model.file is not None:
+        return module_with(run.config, {name: weight[index] for name, weight in stack.weights.items()})
+    return Transformer.from_stack(stack, index)
 
 
-def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES) -> list[dict[str, Accuracy]]:
+def evaluate(
+    run: str | Path | Run,
+    step: int | None = None,
+    n: int = SEQUENCES,
+    task: OwnTask | str | Path | None = None,
+    network: Factory | str | Path | None = None,
+) -> list[dict[str, Accuracy]]:
     """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew.
 
-    A model that diverged has no accuracies.
+    A model that diverged has no accuracies. A run with a task or a network of your own needs it, as in `train`. A
+    sequence with several answers counts as right if all of them are.
     """
     run = open_run(run)
+    check_files(run, task, network)
     step, stack = run.at(step)
     diverged = run.unsound(step, stack)  # by the index of each model
     sound = [i for i in range(len(stack)) if i not in diverged]
@@ -135,6 +163,7 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
     from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
 
     run = open_run(run)
+    require_built_in(run.config, "assignadd.measure")
     table = read_measures(run)
     if table is None:
         table = measured_run(run)

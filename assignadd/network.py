@@ -14,7 +14,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, ConfigError
+from assignadd.config import Config, ConfigError, require_built_in
 from assignadd.config.errors import RunError
 from assignadd.model.forward import answers, trace
 from assignadd.model.stack import Stack, concatenate
@@ -117,6 +117,7 @@ def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[
 
     A model that diverged is left out; a run of which none is left is an error.
     """
+    require_built_in(run.config, "what is measured here")
     if run.config.task.operands != 2:
         raise ConfigError("task.operands", run.config.task.operands, "2: the claims are about pairs of numbers")
     step, stack = run.at(step)

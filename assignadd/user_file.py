@@ -5,16 +5,55 @@ A folder is loaded as a package, so that its files can import each other (`from 
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from assignadd.config import UserError
 
 FILE = "study.py"
+MOST_BYTES = 1 << 20  # of a file whose text a run keeps
+
+
+class Source(NamedTuple):
+    """Where something of the user's is written: the name of the file, and its text."""
+
+    name: str
+    text: bytes
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text).hexdigest()
+
+
+def user_object(path: Path, name: str) -> tuple[Any, Source]:
+    """What a file of Python, which is executed, calls by this name; and its text."""
+    if not path.is_file() or path.suffix != ".py" or path.stat().st_size > MOST_BYTES:
+        raise UserError(f"{path}: expected a file of Python, of at most {MOST_BYTES >> 20} MiB, that defines {name}")
+    source = Source(path.name, path.read_bytes())
+    module = user_module(path)
+    if not hasattr(module, name):
+        raise UserError(f"{path}: expected a line such as {name} = ...")
+    return getattr(module, name), source
+
+
+def source_of(thing: Any) -> Source:
+    """The file that defines a class or function, or the class of an object; its own lines where there is no file."""
+    kind = thing if isinstance(thing, type | FunctionType) else type(thing)
+    try:
+        path = Path(inspect.getsourcefile(kind) or "")
+        return Source(path.name, path.read_bytes())
+    except (TypeError, OSError):
+        try:
+            return Source(f"{kind.__name__}.py", inspect.getsource(kind).encode())
+        except (TypeError, OSError) as error:
+            raise UserError(f"{kind.__name__}: expected a definition in a file, whose text the run keeps") from error
 
 
 def user_module(path: Path) -> ModuleType:

@@ -130,6 +130,8 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
         field = fields_by_name.get(name)
         if field is None or "typed" in field.metadata:  # `typed` is the command line, which no argument sets
             continue
+        if "from_file" in field.metadata:  # it describes a file of the user's
+            continue
         if is_dataclass(types[name]):
             # The settings of a whole configuration are named by its sections, task.n_vars, without a name before them.
             inner_section = "" if types[name] is Config else f"{name}."

@@ -10,7 +10,7 @@ from rich.text import Text
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns
-from assignadd.config import Config, ConfigError, Task
+from assignadd.config import Config, ConfigError, Task, require_built_in
 from assignadd.config.errors import one_of, printable
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Ask(OneModel, Printing):
         from assignadd.task.text import parse
 
         run = options.run_or_newest(self.run)
+        require_built_in(run.config, "ask")
         tokens = parse(self.prompt, run.config.task, options.check_seed("padding", self.padding))
         from assignadd.model.transformer import Transformer  # here, as it loads torch, which takes a second
 

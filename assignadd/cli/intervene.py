@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from assignadd.cli import options
 from assignadd.cli.options import OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, note
-from assignadd.config import ConfigError
+from assignadd.config import ConfigError, require_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,7 @@ class Intervene(OneModel, Printing):
 
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
+        require_built_in(run.config, "intervene")
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         reply = _reply(run, step, index, model, self.prompt, interventions)
@@ -171,6 +172,7 @@ class Interchange(OneModel, Printing):
         from assignadd.training.trainer import prepare
 
         run = options.run_or_newest(self.run)
+        require_built_in(run.config, "intervene")
         prepare("cpu", options.resolve_threads(self.threads), run.config)
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)

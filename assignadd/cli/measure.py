@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import ManyRuns, Measuring, OneRun, Parallel
+from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, facts, note
 from assignadd.cli.train import note_not_defined
+from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracies(ManyRuns, Measuring, Printing):
+class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
     """Accuracy of every model on every evaluation set, with 95 % Wilson intervals; `measure` alone does the same.
 
     The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences. Of several
@@ -44,9 +45,12 @@ class Accuracies(ManyRuns, Measuring, Printing):
         seeds = self.wanted_seeds
         threads = self.cores
         from assignadd.runs.folder import open_run
+        from assignadd.runs.own_files import check_files
         from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]
+        for run in runs:
+            check_files(run, self.task_, self.network)
         models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
         labels = {evalset.name: evalset.label for run in runs for evalset in all_sets(run.config.task)}
         documents: list[dict[str, Any]] = []
@@ -59,7 +63,8 @@ class Accuracies(ManyRuns, Measuring, Printing):
                 numbers = (accuracy.accuracy, interval.low, interval.high, accuracy.n, accuracy.pairs)
                 rows.append((model.run, model.seed, model.step, name, labels[name], *numbers))
         csv_columns = columns("run", "seed", "step", "set", "label", "accuracy", "low", "high", "n", "pairs")
-        parts = [_accuracy_table(models, labels, self.n)]
+        is_own = any(run.config.task.file or run.config.model.file for run in runs)
+        parts = [_accuracy_table(models, labels, self.n, is_own)]
         return Output(parts, {"models": documents}, Table("", csv_columns, rows))
 
 
@@ -112,16 +117,19 @@ def _accuracy_facts(accuracy: Accuracy) -> dict[str, float | None]:
     }
 
 
-def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int) -> Table:
+def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int, is_own: bool) -> Table:
     """A row for each evaluation set: of one model the accuracy with its interval, of several models the accuracies.
 
-    `labels` are those of all sets by name, `n` is the number of sequences of each set.
+    `labels` are those of all sets by name, `n` is the number of sequences of each set; `is_own` says whether a run has
+    a task or a network of the user's own, which no other measure is defined for.
     """
     first = models[0]
-    caption = (
-        f"{n:,} sequences a set. `assignadd measure phases {first.run}`: when each skill was learned; "
-        f"`assignadd measure curves {first.run}`: every progress measure at every checkpoint."
-    )
+    caption = f"{n:,} sequences a set."
+    if not is_own:
+        caption += (
+            f" `assignadd measure phases {first.run}`: when each skill was learned; "
+            f"`assignadd measure curves {first.run}`: every progress measure at every checkpoint."
+        )
     if len(models) > 1:
         runs_and_steps = dict.fromkeys(f"{model.run}, step {model.step:,}" for model in models)  # each once
         by_label = {
@@ -155,6 +163,7 @@ class Curves(OneRun, Parallel, Printing):
         from assignadd.runs.manifest import MEASURES
 
         run = open_run(self.run)
+        require_built_in(run.config, "measure curves")
         if self.out is not None:
             from assignadd.runs.encoding import is_sealed_with
             from assignadd.runs.files import claim_file
@@ -208,7 +217,7 @@ class Phases(ManyRuns, Parallel, Printing):
         seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 
-        networks = with_seeds(read_networks(self.runs, None, SEQUENCES), seeds)
+        networks = with_seeds(read_networks(self.runs, None, SEQUENCES, command="measure phases"), seeds)
         with console.status("evaluating"):  # takes time only for imported weights, whose training recorded nothing
             for network in networks:
                 _check_evaluated(network)
@@ -219,7 +228,9 @@ class Phases(ManyRuns, Parallel, Printing):
         return Output(parts, document, _onset_table(networks))
 
 
-def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Network]:
+def read_networks(
+    runs: Sequence[str], step: int | None, n: int, threads: int = 1, command: str = "claims"
+) -> list[Network]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
     Processes that measure side by side have one thread each, so that their number changes no digit.
@@ -231,6 +242,7 @@ def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 
 
     networks: list[Network] = []
     for run in [open_run(name) for name in runs]:
+        require_built_in(run.config, command)
         prepare("cpu", threads, run.config)
         models, notes = networks_of(run, step, n)
         note(*notes)

@@ -103,6 +103,16 @@ class OnDevice(Parallel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnFiles:
+    """A task and a network of the user's own, in files that are executed."""
+
+    task_: Path | None = None
+    """A file of Python with TASK, a task of your own (docs/extend.md)."""
+    network: Path | None = None
+    """A file of Python with NETWORK, a network of your own (docs/extend.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measuring(Parallel):
     """How much a command measures."""
 

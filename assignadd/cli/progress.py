@@ -74,8 +74,9 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
     """
     from assignadd.task.evalsets import all_sets
 
-    # By the name of a set the first part of its label, such as "literals alone".
-    short_labels = {s.name: s.label.split(",")[0] for s in all_sets(task) if s.name.endswith(" train")}
+    # By the name of a set the first part of its label, such as "literals alone"; of a task of the user's own all sets.
+    shown = [s for s in all_sets(task) if task.file is not None or s.name.endswith(" train")]
+    short_labels = {s.name: s.label.split(",")[0] for s in shown}
     screen = TrainingScreen(title, steps, "steps")
 
     def listener(progress: TrainingProgress) -> None:

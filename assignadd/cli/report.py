@@ -13,7 +13,7 @@ from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
 from assignadd.cli.train import note_not_defined, train_on_screen
-from assignadd.config import Member
+from assignadd.config import Member, require_built_in
 from assignadd.dynamics.trajectory import binds
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Report(Judging):
 
     def main(self) -> None:
         processes = self.cores
-        networks = read_networks(self.runs, self.step, self.n)
+        networks = read_networks(self.runs, self.step, self.n, command="report")
         populations = read_populations(networks, self)
         from assignadd.report.reproduction import claim_report
 
@@ -172,6 +172,7 @@ class Explore(Parallel):
         if not self.runs and runs[0].path == shipped(options.SHIPPED):
             runs.append(Run.open(shipped(options.TRAJECTORY)))
         for run in runs:
+            require_built_in(run.config, "explore")
             prepare("cpu", self.cores, run.config)
             step, stack = run.at()
             for reason in run.unsound(step, stack).values():

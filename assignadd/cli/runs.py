@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from assignadd.cli import options
 from assignadd.cli.options import Measuring, OneRun, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
-from assignadd.config import ConfigError
+from assignadd.config import ConfigError, require_built_in
 from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Show(OneRun, Printing):
         last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
         document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
         shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
+        own_files = {"task": run.config.task.file, "network": run.config.model.file}
+        shown |= {kind: repr(file) for kind, file in own_files.items() if file is not None}
         run_facts = facts(run.name, shown)
         if not last_rows:
             return Output([run_facts, "no evaluation yet"], document)
@@ -164,6 +166,7 @@ class Publish(OneRun, Measuring):
         if not self.dry_run:
             check_client()
         run = open_run(self.run)
+        require_built_in(run.config, "runs publish")
         steps = _steps(run, self.steps)
         for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
             note(f"{why}; it is published unchanged, and the card says so")

@@ -52,7 +52,7 @@ class Theory(Parallel, Printing):
     def main(self) -> Output:
         options.check_seed("seed", self.seed)
         threads = self.cores
-        from assignadd.config import Config
+        from assignadd.config import Config, require_built_in
         from assignadd.network import Network
         from assignadd.paper.theory.claims import all_statements, training_records
         from assignadd.paper.theory.composition import beta_points, required_balance
@@ -66,6 +66,7 @@ class Theory(Parallel, Printing):
         network: Network | None = None
         if self.run is not None:
             run = open_run(self.run)
+            require_built_in(run.config, "theory")
             index = run.index_of(self.seed)
             network = Network.of_run(run, index, *run.model_at(None, index))
         if self.out is not None:

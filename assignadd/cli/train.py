@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, OnDevice, OneRun
+from assignadd.cli.options import FromPreset, OnDevice, OneRun, OwnFiles
 from assignadd.cli.progress import showing_training
 from assignadd.cli.screen import note, say
-from assignadd.config import Config, Member
+from assignadd.config import Config, Member, Model, Task
+from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(FromPreset, OnDevice):
+class Train(FromPreset, OwnFiles, OnDevice):
     """Train a stack of models, one per seed, into a run folder.
 
     Several models train in parallel, with one thread each; a single model uses all threads, which rounds differently.
@@ -36,9 +37,16 @@ class Train(FromPreset, OnDevice):
         device = options.resolve_device(self.device)
         threads = self.cores
         from assignadd.runs.folder import default_folder
+        from assignadd.runs.own_files import with_files
 
-        out = self.out or default_folder(self.settings, [Member(seed) for seed in seeds])
-        train_on_screen(self.settings, seeds, out, device, threads)
+        settings = self.settings
+        if self.task_ is not None and settings.task not in (self.base.task, Task()):
+            raise UsageError(f"settings of assign-and-add, --task.NAME, do not go with --task {self.task_}")
+        if self.network is not None and settings.model not in (self.base.model, Model()):
+            raise UsageError(f"settings of the transformer, --model.NAME, do not go with --network {self.network}")
+        settings = with_files(settings, self.task_, self.network)
+        out = self.out or default_folder(settings, [Member(seed) for seed in seeds])
+        train_on_screen(settings, seeds, out, device, threads)
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
@@ -51,8 +59,9 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     if config.record.measure_every:  # 0: nothing is measured in training
         note_not_defined(config)
+    observe = None if config.task.file or config.model.file else ProgressObserver
     with showing_training(out.name, config.optim.steps, config.task) as listener:
-        run = train_run(out, config, members, seen, device, threads, listener, observe=ProgressObserver)
+        run = train_run(out, config, members, seen, device, threads, listener, observe=observe)
     _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
 
@@ -76,7 +85,7 @@ def _say_diverged(run: Run) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zoom(OneRun):
+class Zoom(OneRun, OwnFiles):
     """Train a part of a run again, bit for bit the same, with checkpoints closer together."""
 
     around: int
@@ -90,9 +99,11 @@ class Zoom(OneRun):
 
     def main(self) -> None:
         from assignadd.runs.folder import open_run
+        from assignadd.runs.own_files import check_files
         from assignadd.training.loop import zoom
 
         run = open_run(self.run)
+        check_files(run, self.task_, self.network)
         folder = Path(os.path.abspath(run.path))  # absolute, as the path "." has no name
         out = self.out or folder.with_name(f"{run.name}-zoom-{self.around}")
         with showing_training(out.name, min(run.step, self.around + self.within), run.config.task) as listener:

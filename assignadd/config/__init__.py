@@ -13,12 +13,28 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from assignadd.config.errors import ConfigError as ConfigError
+from assignadd.config.errors import UsageError
 from assignadd.config.errors import UserError as UserError
 from assignadd.config.task import Task as Task
+from assignadd.config.task import TaskFile as TaskFile
 from assignadd.config.task import check_task, ranged, setting
 
 # The parts of a network that can be frozen, or taken from another one.
 Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """A network of the user's own as a run remembers it: its file, and its weights by name and shape."""
+
+    name: str = field(compare=False)
+    """The name of the file."""
+    sha256: str
+    """The hash of the file's text."""
+    weights: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __repr__(self) -> str:
+        return f"{self.name} (sha256 {self.sha256[:12]}, {len(self.weights)} weights)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,8 @@ class Model:
     """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2)."""
     direct_path: bool = setting(True, added_later=True)
     """Whether the unembedding also reads the residual stream before the last MLP; if not, that MLP's output alone."""
+    file: NetworkFile | None = setting(None, added_later=True, from_file=True)
+    """A network of the user's own, given as a file; the other settings of the model are then not used."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +218,7 @@ def validate(config: Config) -> None:
             section, _, field_name = name.partition(".")
             raise ConfigError(name, value, accepted(section, field_name) or "")
     check_task(config.task)
+    _check_files(config)
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
     _check_schedules(config)
@@ -242,6 +261,41 @@ def _is_accepted(value: object, setting_field: Field[Any]) -> bool:
 def _is_whole(setting_field: Field[Any]) -> bool:
     """Whether the numbers that a field accepts are whole: its type is int, or int | None."""
     return int in (setting_field.type, *get_args(setting_field.type))
+
+
+def _check_files(config: Config) -> None:
+    """Raises a ConfigError for a setting that means nothing for a task or a network of the user's own."""
+    model = config.model
+    if config.task.file is not None:
+        for name in ("optim.literals_from", "optim.slot_score", "record.measure_every", "record.final_sequences"):
+            if value := attrgetter(name)(config):
+                raise ConfigError(name, value, f"0: the task is {config.task.file.name}")
+    if model.file is None:
+        return
+    if not isinstance(model.file, NetworkFile):
+        raise ConfigError("model.file", model.file, "the description of a network that `--network FILE.py` writes")
+    sizes = [size for _, shape in model.file.weights for size in shape]
+    if not model.file.weights or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ConfigError(f"weights of {model.file.name}", model.file.weights, "names and shapes of weights")
+    of_the_network = [f"model.{f.name}" for f in dataclasses.fields(model) if f.name != "file"]
+    others = ("optim.slot_score", "record.measure_every", "record.final_sequences", "optim.frozen")
+    for name in (*of_the_network, *others, *(f"start.{f.name}" for f in dataclasses.fields(config.start))):
+        default, value = SETTINGS[name].default, attrgetter(name)(config)
+        if value != default:
+            raise ConfigError(name, value, f"{default!r}, its default: the network is {model.file.name}")
+
+
+def require_built_in(config: Config, what: str) -> None:
+    """Raises a UsageError for a task or a network of the user's own, of which `what` knows nothing."""
+    for made_for, of_run, option, file in (
+        ("the task assign-and-add", "task", "task", config.task.file),
+        ("the package's transformer", "network", "network", config.model.file),
+    ):
+        if file is not None:
+            raise UsageError(
+                f"{what} is for {made_for}, and this run's {of_run} is {file.name}; "
+                f"`assignadd measure RUN --{option} {file.name}` evaluates it, `assignadd runs show RUN` shows it"
+            )
 
 
 def _check_model(model: Model) -> None:

@@ -4,7 +4,7 @@ import math
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from typing import Any
 
@@ -16,6 +16,8 @@ SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "affine": "@", "dihedral"
 # The operations that need no file, as error messages list them.
 OPERATIONS = ", ".join([*(name for name in SIGNS if name not in ("affine", "table")), "'affine P Q'"])
 AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
+# The most evaluation sets of a task of the user's own; an exam has as many steps of the evaluation stream.
+MOST_SETS = 100
 # The most tuples of numbers: they are listed, and each is seen or held out.
 MOST_TUPLES = 1 << 20
 # Words for several operands in error messages, by their number.
@@ -30,6 +32,7 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 
     `added_later`: the first version did not have it, and documents leave it out where it has its default.
     `per_model`: models of one stack may differ in it; it changes neither a tensor's shape nor the program of a step.
+    `from_file` among the limits: it describes a file of the user's, and no option of the command line sets it.
     """
     return field(default=default, metadata={"added_later": added_later, "per_model": per_model, **limits})
 
@@ -37,6 +40,28 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 def ranged(default: Any, low: float, high: float, *, added_later: bool = False, per_model: bool = False) -> Any:
     """A setting with a smallest and a largest value."""
     return setting(default, added_later=added_later, per_model=per_model, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A task of the user's own as a run remembers it: its file, its sizes, and what its sequences are recognised by."""
+
+    name: str = field(compare=False)
+    """The name of the file."""
+    sha256: str
+    """The hash of the file's text."""
+    first_draws: str
+    """The hash of the first sequences of every set: a task with other parameters has others."""
+    n_tokens: int
+    length: int
+    n_answers: int
+    everywhere: bool
+    """Whether answers may be at any position; if not, they are at the last one."""
+    sets: tuple[str, ...]
+    """The evaluation sets."""
+
+    def __repr__(self) -> str:
+        return f"{self.name} (sha256 {self.sha256[:12]}, first draws {self.first_draws[:6]})"
 
 
 @dataclass(frozen=True)
@@ -91,6 +116,8 @@ class Task:
 
     random_padding: bool = setting(True, added_later=True)
     """Whether padding is before, between and after the assignments, at random; if not, all of it is before them."""
+    file: TaskFile | None = setting(None, added_later=True, from_file=True)  # noqa: RUF009
+    """A task of the user's own, given as a file; the other settings of the task are then not used."""
 
     @property
     def prefix(self) -> int:
@@ -124,8 +151,11 @@ class Task:
 
     @property
     def tuples(self) -> tuple[int, ...]:
-        """The shape of a table with an entry for each tuple of numbers: N for each operand."""
-        return (self.modulus,) * self.operands
+        """The shape of a table with an entry for each tuple of numbers: N for each operand.
+
+        No axis for a task of the user's own, which has no split.
+        """
+        return () if self.file else (self.modulus,) * self.operands
 
     @property
     def n_seen(self) -> int:
@@ -159,6 +189,9 @@ def named_operation(operation: str) -> bool:
 
 def check_task(task: Task) -> None:
     """Raises a ConfigError for the first setting that does not fit the others."""
+    if task.file is not None:
+        _check_file(task)
+        return
     _check_bans(task)
     _check_operation(task)
     _check_sizes(task)
@@ -168,6 +201,28 @@ def check_task(task: Task) -> None:
         _require(task, "held_out_distance", task.held_out_distance is None, "none: it is for task.operands = 2")
         _require(task, "doubles_weight", task.doubles_weight == 1, "1: it is for task.operands = 2")
     _check_mix(task)
+
+
+def _check_file(task: Task) -> None:
+    """Raises a ConfigError for sizes that no task has, and for settings beside a task of the user's own."""
+    file = task.file
+    if not isinstance(file, TaskFile):
+        raise ConfigError("task.file", file, "the description of a task that `--task FILE.py` writes")
+    for name, most in (("n_tokens", 1 << 16), ("length", 1 << 12), ("n_answers", 1 << 16)):
+        size = getattr(file, name)
+        if type(size) is not int or not 1 <= size <= most:
+            raise ConfigError(f"{name} of {file.name}", size, f"a whole number from 1 to {most}")
+    names = file.sets
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ConfigError(f"sets of {file.name}", names, "names of evaluation sets")
+    if not names or len(set(names)) < len(names) or "" in names:
+        raise ConfigError(f"sets of {file.name}", names, "at least one name, each once")
+    if len(names) > MOST_SETS:
+        raise ConfigError(f"sets of {file.name}", f"{len(names)} sets", f"at most {MOST_SETS}")
+    for f in fields(task):
+        if f.name != "file" and getattr(task, f.name) != f.default:
+            accepted = f"{f.default!r}, its default: the task is {file.name}"
+            raise ConfigError(f"task.{f.name}", getattr(task, f.name), accepted)
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:

@@ -13,6 +13,7 @@ from assignadd.config import Config
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
+from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
@@ -65,7 +66,9 @@ class Exam:
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers of each model on each set, out of `n`."""
-        correct = answers(stack, self.tokens) == self.labels  # (M, sets * n)
+        correct = answers(stack, self.tokens) == self.labels  # (M, sets * n), or (M, sets * n, T)
+        if correct.dim() == 3:  # a sequence is right if each of its answers is
+            correct = (correct | (self.labels < 0)).all(-1)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
@@ -130,11 +133,13 @@ def _draw(
     return torch.tensor(offered), Batch(tokens, labels)
 
 
-def _sampler(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device) -> Sampler | None:
+def _sampler(
+    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
+) -> Sampler | UserSampler | None:
     """What draws sequences of this set for these models; None where one of them has no such sequence."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     try:
-        return Sampler(tasks, seen, seeds, evalset, device)
+        return sampler_of(tasks, seen, seeds, evalset, device)
     except EmptySetError:
         return None

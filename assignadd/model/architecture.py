@@ -54,6 +54,8 @@ class NotDefined(UserError, ValueError):
 
 def lacking(config: Config, *required: Need) -> str:
     """Which of these properties the architecture does not have, as in "needs two layers"; empty if it has all."""
+    if config.model.file is not None:
+        return f"needs the package's transformer, not {config.model.file.name}"
     missing = [need.words for need in required if not need.met(config.model)]
     if not missing:
         return ""

@@ -15,11 +15,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 
 # Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Compiled code always
 # passes a few at a time, so that there only the logits have to fit into memory.
@@ -37,20 +38,20 @@ def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "
 
     Raises a ValueError for tokens outside the vocabulary: compiled kernels would read past the end of an array.
     """
-    size = Vocabulary(stack.config.task).size
+    size = sizes_of(stack.config.task).n_tokens
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
         raise ValueError(f"tokens from {int(tokens.min())} to {int(tokens.max())}: expected 0 to {size - 1}")
     return tokens.expand(len(stack), *tokens.shape[1:])
 
 
 @torch.no_grad()
-def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
-    """Logits at `=` for every model's own sequences, or for shared ones."""
+def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B *positions N"]:
+    """Logits at `=` for every model's own sequences, or for shared ones; at every position if answers are there."""
     return _for_each_chunk(stack, tokens, lambda logits: logits)
 
 
 @torch.no_grad()
-def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
+def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B *positions"]:
     """The answer of every model to its own sequences, or to shared ones; only a chunk's logits are in memory."""
     return _for_each_chunk(stack, tokens, largest)
 
@@ -67,7 +68,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     tokens = for_each_model(stack, tokens)  # (M, B, T)
     chunks = tokens.split(CHUNK, 1)
     if not covers(stack.config):
-        return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
+        return torch.cat([function(_reference(stack, chunk)) for chunk in chunks], 1)
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
         results = []
@@ -77,6 +78,13 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
     return torch.cat([function(table.forward(weights, chunk, tables).logits) for chunk in chunks], 1)
+
+
+def _reference(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Tensor:
+    """The logits by the reference transformer, or by the user's own network."""
+    if stack.config.model.file is not None:
+        return logits_of_weights(stack.config, stack.weights, tokens)
+    return reference_logits(stack, tokens)
 
 
 def _compiled(model: Stack, tokens: Int[Tensor, "B T"], function: Callable[[Tensor], Tensor]) -> Tensor:

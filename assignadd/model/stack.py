@@ -15,8 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.model.own import first_weights
 from assignadd.task.randomness import Stream, normals
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 
 Shape = tuple[int, ...]
 
@@ -72,9 +73,11 @@ class Stack:
 
 def weight_shapes(config: Config) -> dict[str, Shape]:
     """Name -> shape of every weight of one model, in the order in which they are stored and initialised."""
-    task, model = config.task, config.model
+    if config.model.file is not None:
+        return dict(config.model.file.weights)
+    sizes, model = sizes_of(config.task), config.model
     d, H, dh = model.d_model, model.n_heads, model.d_head
-    shapes: dict[str, Shape] = {"embed.W_E": (Vocabulary(task).size, d), "pos_embed.W_pos": (task.length, d)}
+    shapes: dict[str, Shape] = {"embed.W_E": (sizes.n_tokens, d), "pos_embed.W_pos": (sizes.length, d)}
     for layer, width in enumerate(model.d_mlp):
         block = f"blocks.{layer}"
         shapes |= _norm_shapes(config, f"{block}.ln1")
@@ -93,9 +96,9 @@ def weight_shapes(config: Config) -> dict[str, Shape]:
                 shapes[f"{block}.mlp.b_in"] = (width,)
                 shapes[f"{block}.mlp.b_out"] = (d,)
     shapes |= _norm_shapes(config, "ln_final")
-    shapes["unembed.W_U"] = (d, task.modulus)
+    shapes["unembed.W_U"] = (d, sizes.n_answers)
     if model.biases:
-        shapes["unembed.b_U"] = (task.modulus,)
+        shapes["unembed.b_U"] = (sizes.n_answers,)
     return shapes
 
 
@@ -130,6 +133,9 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
         scales = [config.model.init_scale] * len(init_seeds)
     dtype = getattr(torch, config.numerics.dtype)
     size = sum(math.prod(shape) for shape in weight_shapes(config).values())
+
+    if config.model.file is not None:
+        return Stack(config, torch.stack([first_weights(config, seed) for seed in init_seeds]).to(dtype))
 
     def weights(seed: int, scale: float) -> Tensor:
         """The weights of one model, (P,), all drawn as those of matrices."""

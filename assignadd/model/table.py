@@ -35,8 +35,8 @@ from assignadd.task.vocabulary import Vocabulary
 
 
 def covers(config: Config) -> bool:
-    """Whether this architecture is one the tables describe: the paper's, at any size."""
-    return not lacking(config, *PAPER_NEEDS)
+    """Whether the tables describe this architecture and task: the paper's, at any size."""
+    return config.task.file is None and not lacking(config, *PAPER_NEEDS)
 
 
 @dataclass(frozen=True)

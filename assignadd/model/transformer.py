@@ -21,7 +21,7 @@ from torch.func import functional_call, vmap
 
 from assignadd.config import Config, Model
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 
 HookFn = Callable[[Tensor, "HookPoint"], "Tensor | None"]
 NameFilter = str | Sequence[str] | Callable[[str], bool]
@@ -272,13 +272,14 @@ class Transformer(Hooked):
     def __init__(self, config: Config, weights: Mapping[str, Tensor] | None = None):
         super().__init__()
         self.config = config
-        task, model = config.task, config.model
-        self.embed, self.pos_embed = Embed(Vocabulary(task).size, model.d_model), PosEmbed(task.length, model.d_model)
+        model, self.sizes = config.model, sizes_of(config.task)
+        self.embed = Embed(self.sizes.n_tokens, model.d_model)
+        self.pos_embed = PosEmbed(self.sizes.length, model.d_model)
         self.hook_embed, self.hook_pos_embed = HookPoint(), HookPoint()
         self.blocks = nn.ModuleList(Block(model, width) for width in model.d_mlp[:-1])
         self.blocks.append(Block(model, model.d_mlp[-1], replaces=not model.direct_path))
         self.ln_final = _norm(model)
-        self.unembed = Unembed(model, task.modulus)
+        self.unembed = Unembed(model, self.sizes.n_answers)
         self.name_hook_points()
         if weights is None:
             weights = {name: weight[0] for name, weight in initial_stack(config, [0]).weights.items()}
@@ -302,9 +303,9 @@ class Transformer(Hooked):
         With `last_only`, logits only at the last position: nothing reads the last block's other positions, so they are
         left out there, and activations at its hooks have one query.
         """
-        if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
+        if tokens.ndim != 2 or tokens.shape[1] > self.sizes.length:
             raise ValueError(
-                f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}"
+                f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.sizes.length}"
             )
         x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))
         return self.from_residual(x, last_only)
@@ -328,17 +329,20 @@ def shape_only(config: Config) -> Transformer:
 
 def reference_logits(
     stack: Stack, tokens: Int[Tensor, "M B T"], weights: Mapping[str, Tensor] | None = None
-) -> Float[Tensor, "M B N"]:
+) -> Float[Tensor, "M B *positions N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
+
+    At the last position, or at every position for a task that has answers there.
 
     Differentiable in the stack's flat tensor, or in `weights` by name, (M, ...), which replace the stack's.
     """
     weights = dict(stack.weights if weights is None else weights)
-    model = shape_only(stack.config)
+    model, everywhere = shape_only(stack.config), sizes_of(stack.config.task).everywhere
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
-        """The answer logits of one model, (B, N)."""
-        last_only = True
-        return functional_call(model, model_weights, (model_tokens, last_only))[:, -1]
+        """The answer logits of one model, (B, N), or (B, T, N) if answers are at every position."""
+        last_only = not everywhere
+        logits = functional_call(model, model_weights, (model_tokens, last_only))
+        return logits if everywhere else logits[:, -1]
 
     return vmap(answer)(weights, tokens)

@@ -6,6 +6,7 @@
     checkpoints/00000100.safetensors   weights by the field's names, with a leading axis M
     states/00001000.safetensors        what training needs to go on from here, bitwise
     manifest.json          what is committed (`manifest`)
+    task.txt, network.txt  the text of the user's own task and network, where there are such; it is never executed
 
 This class only reads; `writer` writes. Every file is checked against the manifest when it is read.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -32,8 +34,10 @@ from assignadd.runs.manifest import (
     MANIFEST,
     MEASURES,
     METRICS,
+    NETWORK_TEXT,
     SPLITS,
     STATES,
+    TASK_TEXT,
     Manifest,
     read_committed,
     read_manifest,
@@ -277,6 +281,8 @@ class Run:
             self.checkpoint(self.manifest.files[name].step or 0)
         elif name == SPLITS:
             self._read_seen()
+        elif name in (TASK_TEXT, NETWORK_TEXT):
+            read_committed(self.path, self.manifest, name)
         else:
             self._state(name)
 
@@ -373,6 +379,7 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
     paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
                             hash of the settings' JSON
+    copying-seed-0-1f3a9c   a task or a network of the user's own, in copying.py
 
     """
     document = run_document(config, members)
@@ -381,9 +388,11 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     seeds = [member.seed for member in members]
     label, names_every_seed = _label_of_seeds(seeds)
     has_settings_of_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
+    own = config.task.file or config.model.file
+    name = preset if own is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own.name).stem)
     if names_every_seed and has_settings_of_preset:
-        return root / f"{preset}-{label}"
-    return root / f"{preset}-{label}-{hashlib.sha256(document).hexdigest()[:6]}"
+        return root / f"{name}-{label}"
+    return root / f"{name}-{label}-{hashlib.sha256(document).hexdigest()[:6]}"
 
 
 def _label_of_seeds(seeds: Sequence[int]) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ from assignadd.runs.files import MEASURES as MEASURES  # a table made from the c
 from assignadd.runs.files import read_regular
 
 SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
+TASK_TEXT, NETWORK_TEXT = "task.txt", "network.txt"  # the files of a user's task and network, which are never executed
 CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1
@@ -168,7 +169,7 @@ def _contradiction(manifest: Manifest) -> str | None:
     it lacks the settings or the split.
     """
     for name, file in manifest.files.items():
-        if name in (CONFIG, SPLITS):
+        if name in (CONFIG, SPLITS, TASK_TEXT, NETWORK_TEXT):
             continue
         if not NUMBERED.fullmatch(name):
             return f"lists {name!r}, which is not a file of a run"

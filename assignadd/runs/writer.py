@@ -27,6 +27,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.config.errors import RunBusy, RunError
+from assignadd.model import own as own_network
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
@@ -40,9 +41,11 @@ from assignadd.runs.manifest import (
     EMPTY,
     MANIFEST,
     METRICS,
+    NETWORK_TEXT,
     NUMBERED,
     SPLITS,
     STATES,
+    TASK_TEXT,
     Blob,
     File,
     Manifest,
@@ -50,6 +53,7 @@ from assignadd.runs.manifest import (
     numbered,
     read_manifest,
 )
+from assignadd.task import own as own_task
 
 LOCK = "lock"
 
@@ -94,6 +98,7 @@ class Writer(Run):
         path = Path(path)
         sources = sources or {}
         documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
+        documents |= texts_of(config)
         refuse_foreign(path)
         if not (path / MANIFEST).exists():
             claim_folder(path, "run")
@@ -239,6 +244,16 @@ class Writer(Run):
             name = f"{STATES}/{entry}"
             if NUMBERED.fullmatch(name) and name not in self.manifest.files:
                 atomic.discard(self.path / name)
+
+
+def texts_of(config: Config) -> dict[str, bytes]:
+    """The texts of the user's task and network, by the name that they have in a run."""
+    texts = {}
+    if config.task.file is not None:
+        texts[TASK_TEXT] = own_task.loaded(config.task.file).source.text
+    if config.model.file is not None:
+        texts[NETWORK_TEXT] = own_network.loaded(config.model.file).source.text
+    return texts
 
 
 def _encoded_files(

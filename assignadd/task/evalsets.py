@@ -110,6 +110,18 @@ class EvalSet:
         return all(variable is None or variable == operand for variable, operand in required)
 
 
+class NamedSet(EvalSet):
+    """An evaluation set of a task of the user's own, of which the name alone is known."""
+
+    def __init__(self, name: str):
+        super().__init__(name, n_vars=0, pair="any", n_banned=None)
+
+    @property
+    def label(self) -> str:
+        """The name of the set."""
+        return self.name
+
+
 # The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).
 NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 VARIABLES = {0: "literals alone", 1: "one variable", 2: "two variables"}
@@ -169,6 +181,8 @@ ALL_SETS = RECORDED_SETS + CLASS_SETS
 
 def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
     """The sets on which a network of this task is evaluated during training."""
+    if task.file is not None:
+        return tuple(map(NamedSet, task.file.sets))
     return _eval_sets(task.operands) + _doubly_held_out(task.operands) + _chain_sets(task)
 
 
@@ -187,7 +201,7 @@ def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
 
 def all_sets(task: Task) -> tuple[EvalSet, ...]:
     """All evaluation sets of this task; those for the classes of held-out pairs are defined for two operands alone."""
-    return recorded_sets(task) + (CLASS_SETS if task.operands == 2 else ())
+    return recorded_sets(task) + (CLASS_SETS if task.operands == 2 and task.file is None else ())
 
 
 # Labels by name. A set for another number of operands may have the same name as one for two, and a label with

@@ -83,11 +83,15 @@ def philox(
     return c0, c1 & MASK, c2, c3 & MASK
 
 
-def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
-    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together."""
+def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int, first_block: int = 0) -> Tensor:
+    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together.
+
+    A block has four words; those before `first_block` are left out.
+    """
     n_blocks = (n + 3) // 4  # of four words, as `philox` returns them
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
-    block = torch.arange(n_blocks, device=row.device).view(-1, *[1] * len(shape))  # (n_blocks, 1, ...)
+    block = torch.arange(first_block, first_block + n_blocks, device=row.device)
+    block = block.view(-1, *[1] * len(shape))  # (n_blocks, 1, ...)
     counter = (row, step, block, torch.full_like(block, int(stream)))
     key = (seed & MASK, (seed >> 32) & MASK)
     four_words = torch.broadcast_tensors(*philox(counter, key))  # (n_blocks, ...) each

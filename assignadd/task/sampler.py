@@ -43,10 +43,13 @@ Choices = list[list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences and their answers: tokens (..., B, T), labels (..., B)."""
+    """Sequences and their answers: tokens (..., B, T), labels (..., B).
+
+    A task of the user's own may have labels (..., B, T), -1 where there is no answer.
+    """
 
     tokens: Int[Tensor, "*M B T"]
-    labels: Int[Tensor, "*M B"]
+    labels: Int[Tensor, "*M_B_or_M_B_T"]
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,12 @@ def _ranks_of_numbers(task: Task, bits: Int[Tensor, " codes"]) -> Int[Tensor, " 
 
 
 def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
-    """The mask of the seen tuples of each model, from its own task and split seed (0 where it is None)."""
+    """The mask of the seen tuples of each model, from its own task and split seed (0 where it is None).
+
+    True for a task of the user's own, which has no split.
+    """
+    if configs[0].task.file is not None:
+        return torch.ones(len(configs), dtype=torch.bool)
     return torch.stack([pair_split(config.task, config.seed.split or 0) for config in configs])
 
 

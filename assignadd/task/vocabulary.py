@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from assignadd.config import Task
+
+
+class Sizes(NamedTuple):
+    """The sizes of a task that a network has to know."""
+
+    n_tokens: int
+    """K: token ids are 0..n_tokens-1."""
+    length: int
+    """T: tokens in a sequence."""
+    n_answers: int
+    """N: answers are 0..n_answers-1."""
+    everywhere: bool = False
+    """Whether there may be an answer at any position; if not, it is at the last one."""
+
+
+def sizes_of(task: Task) -> Sizes:
+    """The sizes of a task, of the family or of the user's own."""
+    if task.file is not None:
+        return Sizes(task.file.n_tokens, task.file.length, task.file.n_answers, task.file.everywhere)
+    return Sizes(Vocabulary(task).size, task.length, task.modulus)
 
 
 @dataclass(frozen=True)

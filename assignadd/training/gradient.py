@@ -20,10 +20,12 @@ from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
+from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
+from assignadd.task.vocabulary import sizes_of
 from assignadd.training.schedule import SlotScores
 
 if TYPE_CHECKING:
@@ -96,6 +98,13 @@ class AnswerFromRows(torch.nn.Module):
         return self._last.answer(x)  # (B, N)
 
 
+class AnswersFromRows(AnswerFromRows):
+    """The same at every position, for a task of the user's own that has answers there."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos)
+
+
 class ReferenceGradient:
     """Loss and gradient of a stack of any architecture by autograd, compiled by torch on a GPU.
 
@@ -109,7 +118,8 @@ class ReferenceGradient:
         # The names are those of the parameters of `AnswerFromRows`.
         self._weights = {f"model.{name}": weight.detach().requires_grad_() for name, weight in stack.weights.items()}
         self._grads = list(views(stack.config, self.flat).values())
-        self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
+        kind = AnswersFromRows if sizes_of(stack.config.task).everywhere else AnswerFromRows
+        self._answer = kind(stack.config).to(stack.flat.device)
         self._vocabulary = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
         self._loss: Callable[..., Tensor] = answer_losses
         if stack.flat.device.type == "cuda":
@@ -155,8 +165,38 @@ def answer_losses(
     logits = vmap(model_logits)(weights, rows)  # (M, B, N)
     if answer.loss_in_float64:
         logits = logits.double()
-    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-    return losses.view(len(labels), -1).mean(1)
+    return mean_losses(logits, labels)
+
+
+def mean_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross entropy of each model over its answers, (M,); a label -1 is none."""
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=-1
+    )
+    losses = losses.view(len(labels), -1)
+    if labels.dim() == 2:  # (M, B): an answer for each sequence
+        return losses.mean(1)
+    return losses.sum(1) / (labels >= 0).flatten(1).sum(1)
+
+
+class NetworkGradient(ReferenceGradient):
+    """Loss and gradient by autograd of a network of the user's own."""
+
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
+        self._config = stack.config
+        self._weights = {name: weight.detach().requires_grad_() for name, weight in stack.weights.items()}
+        self._grads = list(views(stack.config, self.flat).values())
+
+    def __call__(self, batch: Batch) -> Tensor:
+        logits = logits_of_weights(self._config, self._weights, batch.tokens)
+        if self._config.numerics.loss_in_float64:
+            logits = logits.double()
+        losses = mean_losses(logits, batch.labels)
+        grads = torch.autograd.grad(losses.sum(), list(self._weights.values()), materialize_grads=True)
+        torch._foreach_copy_(self._grads, grads)
+        return losses.detach()
 
 
 # The gradients after which `kernels` update the weights; `CompiledGradient` does both at once.
@@ -172,6 +212,8 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
     if slot_scores:
         require(stack.config, "optim.slot_score")
         return TableGradient(stack, slot_scores)
+    if stack.config.model.file is not None:
+        return NetworkGradient(stack)
     if not covers(stack.config):
         return ReferenceGradient(stack)
     if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:

@@ -13,6 +13,7 @@ from torch import Tensor
 from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
 from assignadd.model.stack import Shape, views, weight_shapes
+from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 
@@ -137,6 +138,9 @@ class LiteralsLater:
         return Batch(tokens, labels)
 
 
+Drawing = Sampler | UserSampler | LiteralsLater
+
+
 def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
     """The schedules of the models' learning rates; None where no rate ever changes."""
     optims = [config.optim for config in configs]
@@ -159,13 +163,13 @@ def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScor
     return SlotScores(configs, step)
 
 
-def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Sampler | LiteralsLater:
+def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Drawing:
     """What draws the training sequences of these models."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
-    always = Sampler(tasks, seen, seeds, device=device)
+    always = sampler_of(tasks, seen, seeds, device=device)
     literals_from = [config.optim.literals_from for config in configs]
-    if not any(literals_from):
+    if not any(literals_from) or isinstance(always, UserSampler):
         return always
     has_literals = [first_step == 0 for first_step in literals_from]  # at first
     at_first = Sampler(tasks, seen, seeds, device=device, literals=has_literals)

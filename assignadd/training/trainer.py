@@ -17,6 +17,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
+from assignadd.task.own import UserSampler
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
+OWN_SEQUENCES_AHEAD = 16_384  # of a task of the user's own, which may take more memory to draw
 MOST_STEPS_AHEAD = 256
 # The numbers of two settings in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -79,14 +81,16 @@ class Group:
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
         self._captured: CapturedStep | None = None
-        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
+        self._is_own = isinstance(self.sampler, UserSampler) or stack.config.model.file is not None
+        ahead = OWN_SEQUENCES_AHEAD if self._is_own else SEQUENCES_AHEAD
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
         """The first step whose sequences are drawn, and the sequences of `steps_ahead` steps from there on."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        if self.stack.flat.device.type == "cuda":
+        if self.stack.flat.device.type == "cuda" and not self._is_own:  # a CUDA graph cannot have a user's code
             self._captured_step().replay(steps)
             return
         step, last = int(self.step), int(self.step) + steps
@@ -154,7 +158,7 @@ class Group:
         """The batches of steps `first` to `last` - 1, or of those that are drawn at once: tokens (n, M, B, T)."""
         start = first - first % self.steps_ahead  # of the steps that are drawn together with the first one
         if self._drawn is None or self._drawn[0] != start:
-            steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
+            steps = torch.arange(start, start + self.steps_ahead, device=self.step.device).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
         _, batches = self._drawn
         part = slice(first - start, last - start)
@@ -165,6 +169,7 @@ class Group:
         if self._captured is None:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
+            assert not isinstance(self.sampler, UserSampler)
             dtype = self.gradient.kernels.token_dtype
             self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
             self.load_state(before)  # the warm-up of a capture has taken a few steps

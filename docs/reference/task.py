@@ -1,4 +1,4 @@
-"""The names of `assignadd.task`: sequences, their roles and answers, evaluation sets, splits, random words."""
+"""The names of `assignadd.task`: sequences, their roles and answers, evaluation sets, splits, a task of your own."""
 
 import torch
 
@@ -6,8 +6,11 @@ from assignadd import PRESETS, parse
 from assignadd.task import (
     EVAL_SETS,
     EvalSet,
+    OwnTask,
     Positions,
+    RandomWords,
     Sampler,
+    Sizes,
     Task,
     Vocabulary,
     answer_of,
@@ -36,3 +39,19 @@ any_pair = EvalSet("two variables, any pair", n_vars=2, pair="any", n_banned=Non
 for evalset in (EVAL_SETS[0], banned, any_pair):
     batch = Sampler([task], seen[None], seeds=[0], evalset=evalset).sample(step=0, rows=4)  # tokens (1, 4, T)
     print(evalset.label, batch.labels.tolist())
+
+
+# A task of your own has sizes, evaluation sets, and `draw`; a network of your own is made from its sizes.
+class Parity:
+    """Is the number of ones even?"""
+
+    n_tokens, length, n_answers, sets = 2, 5, 2, ("test",)
+
+    def draw(self, words: RandomWords, set: str) -> tuple[torch.Tensor, torch.Tensor]:
+        tokens = words.below(2, self.length)  # (B, T)
+        return tokens, tokens.sum(1) % 2
+
+
+parity: OwnTask = Parity()
+print(parity.draw(RandomWords(rows=3, seed=1), "test"))
+print(Sizes(parity.n_tokens, parity.length, parity.n_answers))

@@ -79,7 +79,7 @@ CHOICES = {
 MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr", "task.seen_doubles", "task.held_out_distance")
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp"),
-    *("start.network", "start.part_from"),
+    *("start.network", "start.part_from", "task.file", "model.file"),
 }
 
 
@@ -101,6 +101,11 @@ def test_every_field_is_tested_below():
     fields = {f"{section}.{f.name}" for section, cls in SECTIONS.items() for f in dataclasses.fields(cls)}
     assert fields == RANGES.keys() | CHOICES.keys() | RULES_OF_THEIR_OWN
     assert {f.name for f in dataclasses.fields(Config)} == SECTIONS.keys()
+
+
+@pytest.mark.parametrize(("name", "what"), [("task.file", "a task"), ("model.file", "a network")])
+def test_a_file_is_described_by_its_option_alone(name, what):
+    assert refusal(name, "own.py").startswith(f"the description of {what} that ")
 
 
 @pytest.mark.parametrize("name", RANGES)

@@ -14,7 +14,7 @@ import torch
 
 from assignadd.config import Config
 from assignadd.model.kernels.tensor import TensorKernels
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 
 # A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads.
 LONGEST_ON_GPU = 32
@@ -25,7 +25,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
     `stacked` says whether weights and tokens have the axis M, which the GPU kernels require.
     """
-    K, T = Vocabulary(config.task).size, config.task.length
+    K, T = sizes_of(config.task)[:2]
     single_precision = config.numerics.dtype == "float32"
     if single_precision and device.type == "cpu" and _compiles():
         from assignadd.model.kernels.numba_cpu import CompiledKernels

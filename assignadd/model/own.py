@@ -1,0 +1,162 @@
+"""Networks of the user's own: any torch module with tokens in and logits out, of which a stack is trained.
+
+A file calls by NETWORK a function (or a class of modules) that takes the sizes of the task and returns a module. Its
+weights are a stack's, by the names that torch gives them; the module itself is never changed. So its forward pass has
+to be the same in training and in evaluation, and a function of tokens and weights alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from assignadd.config import Config, NetworkFile, Task, UserError
+from assignadd.task.own import RandomWords
+from assignadd.task.vocabulary import Sizes, sizes_of
+from assignadd.user_file import Source, source_of, user_object
+
+NAME = "NETWORK"
+"""What a file calls its network."""
+SEQUENCES_TRIED = 8
+Factory = Callable[[Sizes], nn.Module]
+
+
+class Loaded(NamedTuple):
+    """A network that the user has given, and the text of its file."""
+
+    factory: Factory
+    source: Source
+
+
+# The networks that the user has given to this process.
+_loaded: dict[NetworkFile, Loaded] = {}
+
+
+def described(network: Factory | str | Path, task: Task) -> NetworkFile:
+    """The description of a network of the user's, or of NETWORK in a file, which is executed; it is tried on tokens."""
+    if isinstance(network, str | Path):
+        factory, source = user_object(Path(network), NAME)
+    else:
+        factory, source = network, source_of(network)
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise UserError(f"{source.name}: expected a function or a class that takes the sizes of a task, not a module")
+    sizes = sizes_of(task)
+    module = _built(factory, sizes, 0, source.name)
+    shapes = tuple((name, tuple(weight.shape)) for name, weight in module.named_parameters())
+    if not shapes or any(not weight.dtype.is_floating_point for weight in module.parameters()):
+        raise UserError(f"{source.name}: expected a module with weights, all of them floating point")
+    file = NetworkFile(source.name, source.sha256, shapes)
+    _try(module, _built(factory, sizes, 1, source.name), sizes, source.name)
+    _loaded[file] = Loaded(factory, source)
+    return file
+
+
+def loaded(file: NetworkFile) -> Loaded:
+    """The network that this describes; a UserError if the user has not given it to this process."""
+    if file not in _loaded:
+        raise UserError(
+            f"this needs the network {file!r}, which is not executed by itself: "
+            f"name its file with --network {file.name}, in Python with network={file.name!r}"
+        )
+    return _loaded[file]
+
+
+def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
+    """A module with the weights that torch's generator gives it from this seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            module = factory(sizes)
+        except Exception as error:
+            raise UserError(f"{name}: {NAME}(sizes) raised {type(error).__name__}: {error}") from error
+    if not isinstance(module, nn.Module):
+        raise UserError(f"{name}: {NAME}(sizes) returned {type(module).__name__}: expected a torch module")
+    return module
+
+
+@torch.no_grad()
+def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None:
+    """A UserError unless the forward pass returns logits, and is a function of tokens and weights alone.
+
+    `another` has the weights of another seed.
+    """
+    buffers = {key: buffer.clone() for key, buffer in module.named_buffers()}
+    of_another = dict(another.named_buffers())
+    if buffers.keys() != of_another.keys() or any(not _same(buffers[key], of_another[key]) for key in buffers):
+        raise UserError(f"{name}: buffers differ with the seed, and a run does not keep them: make them parameters")
+    tokens = RandomWords(SEQUENCES_TRIED).below(sizes.n_tokens, sizes.length)
+    try:
+        in_training, in_evaluation, again = (module.train(mode)(tokens) for mode in (True, False, False))
+    except Exception as error:
+        raise UserError(f"{name}: its forward pass raised {type(error).__name__}: {error}") from error
+    shapes: list[tuple[int, ...]] = [(SEQUENCES_TRIED, sizes.length, sizes.n_answers)]
+    if not sizes.everywhere:
+        shapes.append((SEQUENCES_TRIED, sizes.n_answers))
+    if not isinstance(again, Tensor) or again.shape not in shapes:
+        returned = tuple(again.shape) if isinstance(again, Tensor) else type(again).__name__
+        raise UserError(
+            f"{name}: logits {returned} for {SEQUENCES_TRIED} sequences: expected {' or '.join(map(str, shapes))}"
+        )
+    for key, buffer in module.named_buffers():
+        if not _same(buffer, buffers[key]):
+            raise UserError(
+                f"{name}: its forward pass changes the buffer {key}, as batch norm does: a run keeps weights alone"
+            )
+    if not _same(in_training, in_evaluation) or not _same(in_evaluation, again):
+        raise UserError(
+            f"{name}: its forward pass differs between training and evaluation or from call to call, as with dropout: "
+            "leave that out"
+        )
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are equal up to rounding."""
+    return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@lru_cache(maxsize=16)
+def _shape_only(config: Config, device: torch.device) -> nn.Module:
+    """A module whose weights are never read: `functional_call` replaces them by those of each model of a stack."""
+    assert config.model.file is not None
+    module = _built(loaded(config.model.file).factory, sizes_of(config.task), 0, config.model.file.name)
+    return module.to(device, getattr(torch, config.numerics.dtype)).eval()
+
+
+def first_weights(config: Config, seed: int) -> Float[Tensor, " P"]:
+    """The weights of a network of the user's as its module makes them, with torch's generator at this seed."""
+    assert config.model.file is not None
+    module = _built(loaded(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
+    return torch.cat([weight.detach().flatten() for weight in module.parameters()])
+
+
+def module_with(config: Config, weights: Mapping[str, Tensor]) -> nn.Module:
+    """The user's module with copies of these weights of one model."""
+    assert config.model.file is not None
+    module = _built(loaded(config.model.file).factory, sizes_of(config.task), 0, config.model.file.name)
+    module.to(dtype=getattr(torch, config.numerics.dtype)).load_state_dict(dict(weights), strict=False)
+    return module.eval()
+
+
+def logits_of_weights(
+    config: Config, weights: Mapping[str, Tensor], tokens: Int[Tensor, "M B T"]
+) -> Float[Tensor, "M B *positions N"]:
+    """Answer logits with weights by name, (M, ...), at the last position, or at all if the task has answers there.
+
+    One model is run without vmap, for which not every operation of torch has a rule.
+    """
+    module, everywhere = _shape_only(config, tokens.device), sizes_of(config.task).everywhere
+
+    def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
+        logits = functional_call(module, model_weights, (model_tokens,))
+        return logits if everywhere or logits.dim() == 2 else logits[:, -1]
+
+    if len(tokens) == 1:
+        return answer({name: weight[0] for name, weight in weights.items()}, tokens[0].long()).unsqueeze(0)
+    return vmap(answer)(dict(weights), tokens.long())

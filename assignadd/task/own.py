@@ -1,0 +1,240 @@
+"""Tasks of the user's own: what one is, what it draws from, and how a run recognises it.
+
+    class Copying:
+        n_tokens, length, n_answers = 9, 8, 8
+        sets = ("test",)
+
+        def draw(self, words, set):
+            letters = words.below(8, self.length - 1)  # (B, 7)
+            ...
+            return tokens, answers  # (B, 8), and (B,) or (B, 8) with -1 where there is no answer
+
+Training, evaluation and runs ask a task for three things, whichever it is: its sizes (`vocabulary.sizes_of`), its
+evaluation sets (`evalsets.recorded_sets`) and what draws its sequences (`sampler_of`). A configuration describes a task
+of the user's (`TaskFile`); the object itself is known to this process alone, once the user has given it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Task, UserError
+from assignadd.config.task import TaskFile, check_task
+from assignadd.task.evalsets import EvalSet
+from assignadd.task.randomness import Stream, words
+from assignadd.task.sampler import Batch, Sampler
+from assignadd.user_file import Source, source_of, user_object
+
+NAME = "TASK"
+"""What a file calls its task."""
+TRAIN = "train"
+"""The set of the training sequences."""
+ROWS_TRIED = 8
+
+
+class RandomWords:
+    """Random numbers for `rows` sequences: a function of the seed, the step and the row alone.
+
+    Each call returns fresh numbers. Sequences that take all randomness from here are the same whenever they are drawn.
+    """
+
+    def __init__(self, rows: int, seed: int = 0, step: int = 0):
+        self._at(torch.tensor(seed), torch.tensor(step), torch.arange(rows), Stream.DATA)
+
+    def _at(self, seed: Tensor, step: Tensor, row: Tensor, stream: Stream) -> RandomWords:
+        self._seed, self._step, self._row = (part.flatten() for part in torch.broadcast_tensors(seed, step, row))
+        self._stream, self._blocks = stream, 0
+        return self
+
+    @classmethod
+    def of(cls, seed: Tensor, step: Tensor, row: Tensor, stream: Stream) -> RandomWords:
+        """Those of these seeds, steps and rows, which broadcast together, in the order of the elements."""
+        return cls.__new__(cls)._at(seed, step, row, stream)
+
+    def __len__(self) -> int:
+        """The number of sequences, B."""
+        return len(self._row)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers are."""
+        return self._row.device
+
+    def below(self, bound: int, *shape: int) -> Tensor:
+        """Whole numbers from 0 to bound - 1, each equally likely: (B,), or (B, ...) of this shape."""
+        if not 1 <= bound <= 1 << 31:
+            raise UserError(f"words.below({bound}): expected a bound from 1 to 2^31")
+        return ((self._next(math.prod(shape)) * bound) >> 32).view(len(self), *shape)
+
+    def permutations(self, n: int) -> Tensor:
+        """(B, n): the numbers 0 to n - 1 in a random order for each sequence."""
+        return self._next(n).argsort(dim=-1, stable=True)
+
+    def _next(self, n: int) -> Tensor:
+        """The next n random words of each sequence, (B, n)."""
+        first, self._blocks = self._blocks, self._blocks + (n + 3) // 4
+        return words(self._seed, self._stream, self._step, self._row, n, first).T.contiguous()
+
+
+@runtime_checkable
+class OwnTask(Protocol):
+    """What a task of the user's has: sizes, names of evaluation sets, and a function that draws sequences."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Token ids are 0..n_tokens-1."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in a sequence."""
+
+    @property
+    def n_answers(self) -> int:
+        """Answers are 0..n_answers-1."""
+
+    @property
+    def sets(self) -> Sequence[str]:
+        """The names of the evaluation sets."""
+
+    def draw(self, words: RandomWords, set: str, /) -> tuple[Tensor, Tensor]:
+        """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
+
+
+class Loaded(NamedTuple):
+    """A task that the user has given, and the text of its file."""
+
+    task: OwnTask
+    source: Source
+
+
+# The tasks that the user has given to this process.
+_loaded: dict[TaskFile, Loaded] = {}
+
+
+def described(task: OwnTask | str | Path) -> TaskFile:
+    """The description of a task of the user's, or of TASK in a file, which is executed; its draws are tried."""
+    if isinstance(task, str | Path):
+        made, source = user_object(Path(task), NAME)
+    else:
+        made, source = task, source_of(task)
+    for attribute in ("n_tokens", "length", "n_answers", "sets", "draw"):
+        if not hasattr(made, attribute):
+            raise UserError(
+                f"{source.name}: a task has n_tokens, length, n_answers, sets and draw; no {attribute} here"
+            )
+    if isinstance(made, type):
+        raise UserError(f"{source.name}: expected a task, not the class {made.__name__}: {NAME} = {made.__name__}()")
+    names = (made.sets,) if isinstance(made.sets, str) else tuple(made.sets)
+    answers = _drawn(made, source.name, RandomWords(1), TRAIN)[1]
+    file = TaskFile(
+        source.name, source.sha256, "", made.n_tokens, made.length, made.n_answers, answers.dim() == 2, names
+    )
+    check_task(Task(file=file))
+    digest = hashlib.sha256()
+    for name in dict.fromkeys((TRAIN, *names)):
+        batch = _tried(made, file, name)
+        digest.update(b"".join(part.cpu().numpy().tobytes() for part in batch))
+    file = replace(file, first_draws=digest.hexdigest()[:16])
+    _loaded[file] = Loaded(made, source)
+    return file
+
+
+def loaded(file: TaskFile) -> Loaded:
+    """The task that this describes; a UserError if the user has not given it to this process."""
+    if file not in _loaded:
+        raise UserError(
+            f"this needs the task {file!r}, which is not executed by itself: "
+            f"name its file with --task {file.name}, in Python with task={file.name!r}"
+        )
+    return _loaded[file]
+
+
+def _tried(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
+    """The first sequences of a set; a UserError if they depend on more than the words of their row."""
+    rows = torch.arange(ROWS_TRIED)
+    zero = torch.tensor(0)
+    whole, again, part = (
+        _checked(task, file, RandomWords.of(zero, zero, some, Stream.DATA), name) for some in (rows, rows, rows[3:])
+    )
+    if not all(map(torch.equal, whole, again)):
+        raise UserError(
+            f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: "
+            "take all random numbers from words"
+        )
+    if not all(torch.equal(a[3:], b) for a, b in zip(whole, part, strict=True)):
+        raise UserError(
+            f"{file.name}: a sequence of draw(words, {name!r}) depends on the others: "
+            "compute each row from its own words"
+        )
+    return whole
+
+
+def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
+    """What the task draws; a UserError for an error in it or another kind of result."""
+    try:
+        drawn = task.draw(random_words, set)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{name}: draw(words, {set!r}) raised {type(error).__name__}: {error}") from error
+    if not isinstance(drawn, tuple | list) or len(drawn) != 2 or not all(isinstance(part, Tensor) for part in drawn):
+        raise UserError(
+            f"{name}: draw(words, {set!r}) returned {type(drawn).__name__}: expected tokens and answers, two tensors"
+        )
+    return drawn[0], drawn[1]
+
+
+def _checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
+    """The tokens and answers of a draw, as whole numbers; a UserError unless they are those of the task's sizes."""
+    tokens, answers = _drawn(task, file.name, random_words, set)
+    B, where = len(random_words), f"{file.name}: draw(words, {set!r}) returned"
+    shape = (B, file.length) if file.everywhere else (B,)
+    for name, tensor, expected, least, size in (
+        ("tokens", tokens, (B, file.length), 0, file.n_tokens),
+        ("answers", answers, shape, -1 if file.everywhere else 0, file.n_answers),
+    ):
+        if tensor.shape != expected or tensor.is_floating_point() or tensor.is_complex():
+            raise UserError(
+                f"{where} {name} {tuple(tensor.shape)} of {tensor.dtype}: expected whole numbers {expected}"
+            )
+        low, high = map(int, tensor.aminmax())
+        if not least <= low <= high < size:
+            raise UserError(f"{where} {name} from {low} to {high}: expected {least} to {size - 1}")
+    if file.everywhere and not bool((answers >= 0).any(1).all()):
+        raise UserError(f"{where} a sequence without an answer: expected at least one that is not -1")
+    return tokens.long(), answers.long()
+
+
+class UserSampler:
+    """Draws sequences of a task of the user's for a stack of models, each with its own seed, as `Sampler` does."""
+
+    def __init__(self, file: TaskFile, seeds: Sequence[int], set: str | None, device: str | torch.device = "cpu"):
+        self._file, self._task = file, loaded(file).task
+        self._set, self._stream = set or TRAIN, Stream.DATA if set is None else Stream.EVAL
+        self.seeds = torch.tensor(list(seeds), device=device)
+
+    def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
+        """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
+        device = self.seeds.device
+        row = torch.arange(first_row, first_row + rows, device=device)
+        at = torch.broadcast_tensors(self.seeds[:, None], torch.as_tensor(step, device=device), row)
+        tokens, answers = _checked(self._task, self._file, RandomWords.of(at[0], at[1], at[2], self._stream), self._set)
+        return Batch(*(part.view(*at[0].shape, *part.shape[1:]) for part in (tokens, answers)))
+
+
+def sampler_of(
+    tasks: Sequence[Task], seen: Tensor, seeds: Sequence[int], evalset: EvalSet | None = None,
+    device: str | torch.device = "cpu",
+) -> Sampler | UserSampler:  # fmt: skip
+    """What draws sequences of these tasks: those of training, or of an evaluation set."""
+    if tasks[0].file is not None:
+        return UserSampler(tasks[0].file, seeds, evalset.name if evalset else None, device)
+    return Sampler(tasks, seen, seeds, evalset, device)
