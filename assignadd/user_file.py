@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -40,7 +41,17 @@ def user_module(path: Path) -> ModuleType:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{file}: {type(error).__name__}: {error}") from error
+        raise UserError(with_line(error, file)) from error
     finally:
         sys.dont_write_bytecode = not writes_bytecode
     return module
+
+
+def with_line(error: BaseException, file: Path) -> str:
+    """What went wrong in a user's file, with its line: `mine.py, line 3: ZeroDivisionError: division by zero`."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file.name
+    ]
+    line = getattr(error, "lineno", None) or (lines or [None])[-1]
+    where = f"{file}, line {line}" if line else str(file)
+    return f"{where}: {type(error).__name__}: {error}"

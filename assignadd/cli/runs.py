@@ -80,6 +80,11 @@ class Show(OneRun, Printing):
         document = summary | {"provenance": run.provenance, "config": run.document, "last": list(last.values())}
         shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
         parts: list[Table | str] = [facts(run.name, shown)]
+        if run.observed:
+            import msgspec
+
+            document["observed"] = msgspec.to_builtins(run.observed)
+            parts += [f"{column}: {what} ({run.observed.name})" for column, what in run.observed.columns.items()]
         if not last:
             return Output([*parts, "no evaluation yet"], document)
         labels = {s.name: s.label for s in all_sets(run.config.task)}

@@ -323,9 +323,9 @@ class ProgressObserver:
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
-        return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+        return [{name: rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
     """The value to six digits, more than a few hundred sequences can resolve; None if it is not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -35,6 +35,7 @@ from assignadd.runs.manifest import (
     SPLITS,
     STATES,
     Manifest,
+    Observed,
     read_committed,
     read_manifest,
 )
@@ -94,6 +95,11 @@ class Run:
     def document(self) -> dict[str, Any]:
         """The settings as they stand in `config.json`."""
         return parse(run_document(self.config, self.members), CONFIG)
+
+    @property
+    def observed(self) -> Observed | None:
+        """The user's function whose columns are in the metrics, if there is one."""
+        return self.manifest.observed or None
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from assignadd.runs.manifest import (
     Blob,
     File,
     Manifest,
+    Observed,
     Session,
     numbered,
     read_manifest,
@@ -86,10 +87,12 @@ class Writer(Run):
         seen: Bool[Tensor, "M ..."],
         environment: Environment,
         sources: Mapping[str, str] | None = None,
+        observed: Observed | None = None,
     ) -> Iterator[Writer]:
         """A new run, or the existing run with these settings at `path`, locked against other writers.
 
-        `sources` (name -> sha256) are the files an imported run comes from.
+        `sources` (name -> sha256) are the files an imported run comes from, `observed` is the user's function whose
+        columns its metrics have.
         """
         path, sources = Path(path), sources or {}
         documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
@@ -99,10 +102,15 @@ class Writer(Run):
         with locked(path):
             atomic.discard_leftovers(path)
             if not (path / MANIFEST).exists():
-                create(path, documents, sources)
+                create(path, documents, sources, observed)
             atomic.discard(path / MARK)  # the manifest says what the folder is
-            check_settings(Run.open(path), read_run_document(documents[CONFIG]), seen, sources)
-            yield cls(path, config, members, environment)
+            run = Run.open(path)
+            check_settings(run, read_run_document(documents[CONFIG]), seen, sources)
+            check_observed(run, observed)
+            writer = cls(path, config, members, environment)
+            if run.observed and observed and run.observed.file != observed.file:
+                writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
+            yield writer
 
     def commit(
         self,
@@ -244,7 +252,9 @@ def refuse_foreign(path: Path) -> None:
                 raise RunError(f"{path} is not a run: it holds {name!r} but no {MANIFEST}; choose another --out")
 
 
-def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str]) -> None:
+def create(
+    path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str], observed: Observed | None = None
+) -> None:
     """The first commit of a run: its settings and splits."""
     config, members = read_run_document(documents[CONFIG])
     for name, data in documents.items():
@@ -260,6 +270,7 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
         metrics=EMPTY,
         files={name: File(len(data), Blob.of(data).sha256) for name, data in documents.items()},
         sessions=(),
+        observed=observed or msgspec.UNSET,
     ).write(path)
 
 
@@ -281,6 +292,26 @@ def check_settings(
         )
     if not torch.equal(run.seen, seen.cpu()):
         raise RunError(f"{run.path / SPLITS} holds another split of the pairs than this; choose another --out")
+
+
+def check_observed(run: Run, observed: Observed | None) -> None:
+    """Refuses to go on with a run without the user's function whose columns it has, or with another one."""
+    before = run.observed
+    if before is None and observed is not None:
+        raise RunError(
+            f"{run.path} holds a run without the columns of {observed.name}; leave --observe out to go on with it, or "
+            "give another --out"
+        )
+    if before is not None and (observed is None or observed.name != before.name):
+        raise RunError(
+            f"{run.path} holds a run with the columns of {before.name}; add --observe {before.name} (observe= from Python) to go on, "
+            "or give another --out"
+        )
+    if before is not None and observed is not None and observed.source != before.source:
+        raise RunError(
+            f"{run.path} holds a run with the columns of {before.name} as it was before it changed; undo the change to "
+            "go on with it, or give another --out"
+        )
 
 
 # Descriptors of the locks that this process holds.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
+from assignadd.measures.own import numbers_of
 from assignadd.model.stack import Stack
 from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
 from assignadd.sweeps.final_tests import final_column
@@ -203,8 +204,8 @@ def slug(label: str) -> str:
     return re.sub(r"[^\w.]+", "-", re.sub("[()']", "", plain)).strip("-")
 
 
-Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]
-"""Numbers of each model of a stack, by name, from its configuration and the pairs that it has seen."""
+Columns = Callable[..., Any]
+"""Numbers of each model of a stack: a function of the stack, or of (stack, configs, seen) (`measures.own`)."""
 
 
 @dataclass(frozen=True)
@@ -322,6 +323,6 @@ class FinalMeasures(SweepObserver):
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         rows = super().__call__(stack, step)
         if step == stack.config.optim.steps:
-            for row, columns in zip(rows, self.columns(stack, self.configs, self.seen), strict=True):
+            for row, columns in zip(rows, numbers_of(self.columns, stack, self.configs, self.seen), strict=True):
                 row["tests"] |= {final_column(name): value for name, value in columns.items()}
         return rows

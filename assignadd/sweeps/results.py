@@ -113,6 +113,7 @@ def _rows(
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
     """What made the table: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
+    observed = getattr(sweep.observe, "observed", None)
     environments = {json.dumps(msgspec.to_builtins(s.environment), sort_keys=True): None for s in sessions}
     return {
         "command": command,
@@ -130,6 +131,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "sequences_in_final_exam": sweep.config.record.final_sequences,
         "sequences_in_end_exams": end_sequences(sweep.config),
         "config": json.loads(msgspec.json.encode(sweep.config)),
+        **({"observed": msgspec.to_builtins(observed)} if observed else {}),
     }
 
 

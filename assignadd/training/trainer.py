@@ -157,7 +157,8 @@ class Group:
 
 # (models on their device, the step) -> what was found, a dict per model.
 Observe = Callable[[Stack, int], list[dict[str, Any]]]
-# (configuration of each of some models, their splits on the models' device) -> what observes these models.
+# (configuration of each of some models, their splits on the models' device) -> what observes these models. One with a
+# true attribute `at_every_evaluation` is called at every evaluation (`measures.own`), another when measures are due.
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
@@ -184,6 +185,7 @@ class Trainer:
         self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
         sets = recorded_sets(config.task)
         self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
+        self._always_observes = getattr(observe, "at_every_evaluation", False)
         self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         self._pool = ProcessPool(range(len(parts)), processes, tasks)
@@ -231,7 +233,7 @@ class Trainer:
         ]
 
     def _measures(self, wanted: bool) -> list[dict[str, Any]]:
-        if not wanted or self._observers is None:
+        if self._observers is None or not (wanted or self._always_observes):
             return [{} for _ in self.members]
         return [{"measures": found} for part in self._pool.call("observe", self.step) for found in part]
 
