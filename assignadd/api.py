@@ -122,8 +122,8 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 def measure(run: str | Path | Run) -> polars.DataFrame:
     """Every progress measure at every checkpoint: a row per model and checkpoint.
 
-    The table is stored in the run folder, and read from there the next time. The columns of `train(observe=...)` follow,
-    where a checkpoint was evaluated in training.
+    The table is stored in the run folder, and read from there the next time. The columns of `train(observe=...)`
+    follow, where a checkpoint was evaluated in training.
     """
     from assignadd.dynamics.trajectory import measured_run, read_measures, with_own_columns, write_measures
 

@@ -47,11 +47,11 @@ def user_module(path: Path) -> ModuleType:
     return module
 
 
-def with_line(error: BaseException, file: Path) -> str:
-    """What went wrong in a user's file, with its line: `mine.py, line 3: ZeroDivisionError: division by zero`."""
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file.name
-    ]
-    line = getattr(error, "lineno", None) or (lines or [None])[-1]
-    where = f"{file}, line {line}" if line else str(file)
+def with_line(error: BaseException, *files: Path) -> str:
+    """What went wrong in one of a user's files, and where: `mine.py, line 3: ZeroDivisionError: division by zero`."""
+    by_name = {file.name: file for file in files}
+    frames = [(Path(frame.filename).name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    name, line = next((frame for frame in frames[::-1] if frame[0] in by_name), (files[0].name, None))
+    line = getattr(error, "lineno", None) or line
+    where = f"{by_name[name]}, line {line}" if line else str(by_name[name])
     return f"{where}: {type(error).__name__}: {error}"

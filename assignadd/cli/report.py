@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Judging, asked, read_populations
+from assignadd.cli.claims import Judging, asked, read_populations, stated_in
 from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
 from assignadd.cli.train import note_not_defined, train_on_screen
-from assignadd.config import Member
+from assignadd.config import Member, UserError
 from assignadd.dynamics.trajectory import binds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assignadd.ledger.claim import Claim
     from assignadd.network import Network
+    from assignadd.report.reproduction import OwnSection
     from assignadd.sweeps.population import Populations
 
 SEEDS_PER_ROUND = 2
@@ -35,30 +37,44 @@ class Report(Judging):
 
     out: Path = Path("report")
     """Where index.html and the figures go."""
+    with_: tuple[Path, ...] = ()
+    """Files of Python with `FIGURES` (a tuple of assignadd.figure.FigureRecord), `CLAIMS` (of assignadd.ledger.Claim) or
+    both, for a section at the end; they are executed."""
 
     def main(self) -> None:
         processes = self.cores
+        stated = [stated_in(file, "CLAIMS", "FIGURES") for file in self.with_]
+        claims = [claim for of_file in stated for claim in of_file["CLAIMS"]]
+        figures = [record for of_file in stated for record in of_file["FIGURES"]]
         networks = read_networks(self.runs, self.step, self.n)
         populations = read_populations(networks, self)
-        from assignadd.report.reproduction import claim_report
+        from assignadd.report.reproduction import claim_report, own_section
 
+        own = own_section(self.with_, claims, figures) if self.with_ else None  # refuses a label
         claim_report(self.out)
         command = asked(self)
         report = command.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, populations, self.out, command, report, processes)
+        report_on_screen(networks, populations, self.out, command, report, processes, claims, own)
 
 
 def report_on_screen(
-    networks: Sequence[Network], populations: Populations, out: Path, claims: str, command: str, processes: int
+    networks: Sequence[Network],
+    populations: Populations,
+    out: Path,
+    claims: str,
+    command: str,
+    processes: int,
+    more: Sequence[Claim] = (),
+    own: OwnSection | None = None,
 ) -> None:
     """Measures what is missing (trajectories are stored beside their runs), draws while it judges every claim, and
-    writes the page.
+    writes the page. `more` and `own` are the claims of a user's files and the section that these add.
 
     The time that each takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.report.reproduction import drawing_pictures, write_page
+    from assignadd.report.reproduction import drawing_pictures, not_drawn, write_page
 
     started = time.monotonic()
     for run in runs_of(networks):
@@ -67,13 +83,14 @@ def report_on_screen(
     with console.status("measuring") as status:
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
         measured = time.monotonic()
-        with drawing_pictures(out, networks, populations, processes) as n:
+        with drawing_pictures(out, networks, populations, processes, own) as n:
             records = ledger(
-                networks, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations
-            )
+                networks, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations,
+                more=more,
+            )  # fmt: skip
             status.update("drawing")
     drawn = time.monotonic()
-    index = write_page(out, networks, records, command)
+    index = write_page(out, networks, records, command, own)
     bound = sum(binds(network) for network in networks)
     say(f"{index}: {len(records)} claims, {bound} of {len(networks)} seeds bind variables in the end")
     say(
@@ -81,6 +98,14 @@ def report_on_screen(
         f"wrote the page in {time.monotonic() - drawn:.2f} s",
         "dim",
     )
+    if own and (problems := not_drawn(out, own)):
+        raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
+
+
+class NotDrawn(UserError):
+    """A figure of a user's file failed."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,12 @@ class Absent(FigureData):
     """The reason."""
 
 
+@dataclass(frozen=True)
+class Failed(Absent):
+    """Instead of the data of a user's figure that could not be computed or drawn."""
+
+
+NOT_DRAWN = "It could not be drawn: "
 NO_POPULATION = Absent(
     "no population of this task\n--census, --fraction and --two-var take the folder of an `assignadd sweep`"
 )
@@ -102,6 +108,8 @@ class FigureRecord:
         atomic.write(stem.with_suffix(".npz"), archive.getvalue())
 
     def caption(self, data: FigureData) -> str:
+        if isinstance(data, Failed):
+            return f"{self.look_for} {NOT_DRAWN}{data.words}"
         if isinstance(data, Absent):
             return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
         return f"{self.look_for} {self.found(data) if self.found else ''}".strip()

@@ -1,7 +1,7 @@
 """A measure of the user's: a function whose columns training records beside ours, and what the run keeps about it.
 
-The function takes a stack and returns a number for each model, as our measures do: a tensor (M,), which is the column of
-the function's name, or a dict with such a tensor for each column. A measure that samples sequences takes
+The function takes a stack and returns a number for each model, as our measures do: a tensor (M,), which is the column
+of the function's name, or a dict with such a tensor for each column. A measure that samples sequences takes
 (stack, configs, seen). Not a function of one network: what is written for a stack also answers for one model, a
 trajectory and a whole sweep, on the device that trains.
 """
@@ -92,7 +92,7 @@ def _loaded(path: Path, name: str, base: Observer, observed: Observed) -> OwnMea
 def own_measure(
     function: Function, config: Config, member: Member, base: Observer, path: Path | None = None
 ) -> OwnMeasure:
-    """An observer with the columns of this function, which is called once, on untrained models, to see that it works."""
+    """An observer with the columns of this function, which is first called on untrained models to see that it works."""
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
@@ -100,9 +100,7 @@ def own_measure(
         source = inspect.getsource(function)
         file = Path(inspect.getsourcefile(function) or "")
     except (OSError, TypeError):
-        raise ConfigError(
-            "observe", name, "a function in a file or in a cell of a notebook, whose text is kept"
-        ) from None
+        raise ConfigError("observe", name, "a function in a file or in a cell of a notebook") from None
     configs = [member.config(config)] * 2
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:

@@ -4,13 +4,14 @@ A commit writes its files, appends its rows, and then replaces the manifest; unt
 before. Opening brings an unfinished run back to its newest training state: what came after it is made again by the
 training that follows. Where that state or the rows up to it are damaged, the run is refused and nothing is changed.
 
-One process at a time writes: a kernel lock ends with its process, however that ends.
+One process at a time writes: a kernel lock ends with its process, however that ends. Linux, macOS and Windows have such
+locks; a Python that has none (in a browser) writes without one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import hashlib
 import os
 import time
@@ -304,7 +305,7 @@ def check_observed(run: Run, observed: Observed | None) -> None:
         )
     if before is not None and (observed is None or observed.name != before.name):
         raise RunError(
-            f"{run.path} holds a run with the columns of {before.name}; add --observe {before.name} (observe= from Python) to go on, "
+            f"{run.path} holds a run with the columns of {before.name}; add --observe {before.name} to go on with it, "
             "or give another --out"
         )
     if before is not None and observed is not None and observed.source != before.source:
@@ -325,7 +326,8 @@ def _let_go() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 @contextlib.contextmanager
@@ -347,19 +349,39 @@ def locked(folder: Path) -> Iterator[None]:
 def _lock(file: Path) -> int:
     """The descriptor of a lock file, which is locked and holds the number of this process."""
     try:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | atomic.flags("O_NOFOLLOW", "O_CLOEXEC"), 0o666)
     except OSError as error:
         raise RunError(f"{file} could not be opened: {atomic.reason(error)}") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_locked_now(fd):
+            raise RunBusy(f"{file.parent} is being written by {_holder(fd)}; wait until it ends, or stop it")
         os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d" % os.getpid(), 0)
-    except BlockingIOError as error:
-        number = os.pread(fd, 20, 0)
-        os.close(fd)
-        holder = f"process {number.decode()}" if number.isdigit() else "another process"
-        raise RunBusy(f"{file.parent} is being written by {holder}; wait until it ends, or stop it") from error
+        os.write(fd, b"%d" % os.getpid())
     except OSError as error:
         os.close(fd)
         raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
+    except RunBusy:
+        os.close(fd)
+        raise
     return fd
+
+
+def _is_locked_now(fd: int) -> bool:
+    """Locks an open file; False where another process holds it."""
+    from filelock import lock_descriptor
+
+    try:
+        return lock_descriptor(fd, blocking=False)
+    except OSError as error:
+        if error.errno == errno.ENOSYS:  # this Python has no locks
+            return True
+        raise
+
+
+def _holder(fd: int) -> str:
+    """The process whose number a lock file holds; Windows lets nobody else read it."""
+    try:
+        number = os.read(fd, 20)
+    except OSError:
+        number = b""
+    return f"process {number.decode()}" if number.isdigit() else "another process"

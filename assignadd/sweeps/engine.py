@@ -11,15 +11,18 @@ import importlib
 import importlib.util
 import os
 import signal
+import sys
 import time
+import warnings
 from collections import Counter, deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,7 +43,7 @@ from assignadd.sweeps.jobs import (
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.loop import Interrupted
-from assignadd.training.processes import StopSignals, end_with_parent
+from assignadd.training.processes import StopSignals, can_fork, end_with_parent
 
 if TYPE_CHECKING:
     import polars
@@ -188,20 +191,44 @@ class _Process:
 
 
 def _start(number: int, job: Job, device: str, slot: int) -> _Process:
-    """A new process that trains a job, on the GPU of its slot if the device is a GPU."""
-    context = get_context("spawn")  # a GPU does not survive a fork
+    """A new process that trains a job, on the GPU of its slot if the device is a GPU.
+
+    A forked process has what the user's script or notebook defined. A GPU does not survive a fork: there, and where the
+    system cannot fork, a process begins anew.
+    """
+    context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     pipe, pipe_of_process = context.Pipe(duplex=False)
     gpus = _gpus() if device == "cuda" else [""]
     gpu = gpus[slot % len(gpus)]
     process = context.Process(target=_train, args=(pipe_of_process, job, device, gpu, os.getpid()), daemon=True)
-    process.start()
+    with _without_the_script(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
+        try:
+            process.start()
+        except OSError:
+            raise
+        except Exception as error:
+            expected = "functions of a file of their own, from which other processes load them, or one process"
+            raise ConfigError("observe", str(error), expected) from error
     pipe_of_process.close()
     return _Process(number, slot, process, pipe)
+
+
+@contextmanager
+def _without_the_script() -> Iterator[None]:
+    """A process that begins anew would first run the user's script again, which starts processes; here it has none."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
     """In a process of its own: trains a job and sends what `train_job` returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # and not what a forked process has from its parent
     end_with_parent(parent)
     if gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

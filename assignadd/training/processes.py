@@ -38,7 +38,7 @@ PR_SET_PDEATHSIG = 1
 
 def can_fork() -> bool:
     """Whether processes can be forked safely, and end when this one does: on Linux."""
-    return sys.platform == "linux"
+    return sys.platform == "linux" and hasattr(os, "fork")
 
 
 def shared(tensor: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ def test_an_interrupted_run_goes_on_with_the_same_function_alone(tmp_path, file)
         CONFIG, [0], tmp_path / "run", listener=lambda p: notes.extend(p.notes), observe=named(file, "size")
     )
     assert contents(run.path) == contents(whole.path) and any("mine.py:size has changed since" in n for n in notes)
-    with pytest.raises(RunError, match="without the columns of mine.py:size; leave --observe out"):
+    with pytest.raises(RunError, match=r"without the columns of mine.py:size; leave --observe out"):
         plain = assignadd.train(CONFIG, [1], tmp_path / "plain")
         assignadd.train(CONFIG, [1], plain.path, observe=named(file, "size"))
 
@@ -149,7 +149,7 @@ def test_what_is_refused_before_anything_is_written(tmp_path, file, name, says):
 def test_names_that_are_refused(file):
     with pytest.raises(ConfigError, match="did you mean size"):
         function_named(f"{file}:siz")
-    with pytest.raises(ConfigError, match="FILE.py:FUNCTION"):
+    with pytest.raises(ConfigError, match=r"FILE.py:FUNCTION"):
         function_named("size")
     with pytest.raises(ConfigError, match="a lambda"):
         own_measure(lambda stack: stack.W_E, CONFIG, Member(0), SweepObserver)
