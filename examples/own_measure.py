@@ -2,7 +2,6 @@
 
 The commands take the same file:
     assignadd train --preset smoke --seeds 0..3 --observe examples/own_measure.py:qk2_ov1_var_rank -o run
-    assignadd claims run --with examples/own_measure.py --only rank-falls
     assignadd report run --with examples/own_measure.py -o report
 """
 
@@ -22,18 +21,17 @@ from assignadd.model import OV, QK, Stack
 
 def qk2_ov1_var_rank(stack: Stack) -> Tensor:  # (M,)
     """Mean rank of variable v among all u by the score (e_v OV1) QK2 (e_u OV1)^T, from 1."""
-    x = stack.W_E[:, -stack.config.task.n_vars :] @ OV(stack, 1)  # (M, V, d)
+    x = stack.W_E[:, -stack.config.task.n_vars :] @ OV(stack, 1)
     scores = x @ QK(stack, 2) @ x.mT  # (M, V, V)
     return 1 + (scores > scores.diagonal(dim1=1, dim2=2)[..., None]).float().sum(-1).mean(-1)
 
 
 def rank(network: Network) -> Measured:
-    """The rank in one trained network; it samples nothing, so it is exact."""
+    """The rank in one network; it samples nothing, so it is exact."""
     return Measured.exactly(qk2_ov1_var_rank(network.stack).item(), network.config.task.n_vars, "variables")
 
 
-SAYS = "Under QK2 a variable is among the first two matches of itself, on average."
-CLAIMS = (Claim.ours("rank-falls", SAYS, rank, AtMost(2), if_binding=False),)
+CLAIMS = (Claim.ours("rank-falls", "A variable is its own first or second match.", rank, AtMost(2), if_binding=False),)
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Ranks(FigureData):
 
 
 def ranks(sources: Sources) -> Ranks:
-    values = [qk2_ov1_var_rank(network.stack).item() for network in sources.models]
-    return Ranks([f"seed {network.seed}" for network in sources.models], np.array(values))
+    seeds = [f"seed {network.seed}" for network in sources.models]
+    return Ranks(seeds, np.array([rank(network).value for network in sources.models]))
 
 
 def draw(data: Ranks, made: Figure) -> None:
@@ -58,6 +56,5 @@ if __name__ == "__main__":
     run = train(PRESETS["smoke"], range(4), folder / "run", observe=qk2_ov1_var_rank)
     print(metrics(run).select("step", "seed", "loss", "qk2_ov1_var_rank").tail(4))
     networks = networks_of(run, n=100)[0]
-    print(SAYS, judge(CLAIMS[0], networks, "in examples/own_measure.py").verdict)
+    print(CLAIMS[0].claim, judge(CLAIMS[0], networks, "in examples/own_measure.py").verdict)
     FIGURES[0].save(ranks(Sources(networks)), folder / "ranks")
-    print(f"the figure: {folder}/ranks.svg")

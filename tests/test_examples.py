@@ -108,6 +108,6 @@ def test_an_own_measure_claim_and_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
     runpy.run_path(str(path), run_name="__main__")
     said = capsys.readouterr().out
-    assert "qk2_ov1_var_rank" in said and "on average. " in said and (tmp_path / "ranks.svg").is_file()
+    assert "qk2_ov1_var_rank" in said and "second match. " in said and (tmp_path / "ranks.svg").is_file()
     last = [line.split("┆")[-1].strip(" │") for line in said.splitlines() if line.startswith("│ 60 ")]
     assert len(last) == 4 and all(1 <= float(rank) <= 12 for rank in last)

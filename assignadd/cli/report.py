@@ -38,8 +38,8 @@ class Report(Judging):
     out: Path = Path("report")
     """Where index.html and the figures go."""
     with_: tuple[Path, ...] = ()
-    """Files of Python with `FIGURES` (a tuple of assignadd.figure.FigureRecord), `CLAIMS` (of assignadd.ledger.Claim) or
-    both, for a section at the end; they are executed."""
+    """Files of Python with `FIGURES` (assignadd.figure.FigureRecord), `CLAIMS` (assignadd.ledger.Claim) or both, in
+    tuples. They are executed; what they state has a section at the end."""
 
     def main(self) -> None:
         processes = self.cores

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -96,25 +97,35 @@ def own_measure(
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
-    try:
-        source = inspect.getsource(function)
-        file = Path(inspect.getsourcefile(function) or "")
-    except (OSError, TypeError):
-        raise ConfigError("observe", name, "a function in a file or in a cell of a notebook") from None
+    file = Path(inspect.getsourcefile(function) or "")
     configs = [member.config(config)] * 2
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
     except Exception as error:
-        raise ConfigError("observe", name, f"{EXPECTED}; {with_line(error, file)}") from error
+        what = with_line(error, file) if file.is_file() else f"{type(error).__name__}: {error}"
+        raise ConfigError("observe", name, f"{EXPECTED}; {what}") from error
     meanings = _meanings(function, list(rows[0]))
     observed = Observed(
         name=f"{file.name if file.is_file() else '(notebook)'}:{name}",
-        source=hashlib.sha256(source.encode()).hexdigest(),
+        source=hashlib.sha256(_text(function)).hexdigest(),
         file=hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
         columns=meanings,
     )
     return OwnMeasure(function, base, observed, path)
+
+
+def _text(function: Function) -> bytes:
+    """The text of a function; where Python has not kept it, as for standard input, what it was compiled to."""
+    try:
+        return inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        return repr(_compiled(function.__code__)).encode()
+
+
+def _compiled(code: CodeType) -> tuple[Any, ...]:
+    constants = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, constants
 
 
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:

@@ -81,9 +81,9 @@ class Observed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """FILE.py:FUNCTION."""
     source: Sha256
-    """Of the text of the function."""
+    """Of the text of the function, or what it was compiled to where there is no text."""
     file: Sha256 | None
-    """Of the file; None for a cell of a notebook."""
+    """Of the file; None where it is defined in no file, but in a notebook."""
     columns: dict[str, str]
     """What each of its columns means."""
 
