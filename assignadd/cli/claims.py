@@ -125,7 +125,8 @@ def stated_in(path: Path, *names: Literal["CLAIMS", "FIGURES"]) -> dict[str, tup
     from assignadd.paper.ledger import CLAIMS
     from assignadd.user_file import user_module
 
-    module, stated = user_module(path), {}
+    module = user_module(path)
+    stated: dict[str, tuple[Any, ...]] = {}
     for name in names:
         kind, public = _kind_of(name)
         stated[name] = getattr(module, name, ())

@@ -73,7 +73,7 @@ class FigureRecord:
     look_for: str
     """The first part of the caption, which holds for every run: what the figure shows and what to look for in it."""
     data: Callable[[Sources], FigureData]
-    drawing: Callable[[Any, Figure], None]
+    drawing: Callable[[Any, Figure], object]
     height: float
     """Inches."""
     width: float = COLUMN_WIDTH
