@@ -95,7 +95,7 @@ def own_measure(
 ) -> OwnMeasure:
     """An observer with the columns of this function, which is first called on untrained models to see that it works."""
     name = getattr(function, "__name__", "")
-    if not name.isidentifier():
+    if not (name.isidentifier() and inspect.isfunction(inspect.unwrap(function))):
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
     file = Path(inspect.getsourcefile(function) or "")
     configs = [member.config(config)] * 2
@@ -120,7 +120,7 @@ def _text(function: Function) -> bytes:
     try:
         return inspect.getsource(function).encode()
     except (OSError, TypeError):
-        return repr(_compiled(function.__code__)).encode()
+        return repr(_compiled(inspect.unwrap(function).__code__)).encode()
 
 
 def _compiled(code: CodeType) -> tuple[Any, ...]:
