@@ -16,12 +16,16 @@ from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
 
 MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
+# The file that says what a folder of ours is for, such as "assignadd sweep", and of how many bytes it is read.
 MARK = ".assignadd"
-MOST_MARKED = 1000
+MOST_OF_MARK = 1000
 
 
 def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The bytes of a regular file in one of our folders, at most the first `most`; links are not followed."""
+    """The bytes of the file `name` in one of our folders, or its first `most` bytes.
+
+    A RunError for what is missing, is not a regular file, or is reached through a link.
+    """
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
@@ -68,24 +72,28 @@ def claim_folder(folder: Path, kind: str) -> None:
     except OSError as error:
         reason = atomic.reason(error)
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
-    folder_is = _kind(folder)
-    if folder_is is None:
-        # A kill may have left the mark half written.
-        unmarked = [name for name in entries if not name.startswith(f".{MARK}.")]
-        foreign = [name for name in unmarked if _kind(folder / name) in (None, "run")]
+    present_kind = _kind(folder)
+    if present_kind is None:
+        # A kill may have left the temporary file of the mark. A run counts as foreign: a folder of runs, such as runs/,
+        # is not for other output.
+        others = [name for name in entries if not name.startswith(f".{MARK}.")]
+        foreign = [name for name in others if _kind(folder / name) in (None, "run")]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
         atomic.write(folder / MARK, f"assignadd {kind}\n".encode())
-    elif folder_is != kind:
+    elif present_kind != kind:
         raise DestinationError(
-            f"{folder} holds an assignadd {folder_is}, not an assignadd {kind}; choose another --out"
+            f"{folder} holds an assignadd {present_kind}, not an assignadd {kind}; choose another --out"
         )
     atomic.discard_leftovers(folder)
 
 
 def folder_inside(folder: Path, name: str) -> Path:
-    """A folder in a claimed one, made where it is missing, and not reached through a link."""
+    """The folder `name`, such as "figures" or "a/b", in a claimed one; made where it is missing.
+
+    Refused where it, or a folder on the way to it, is a link.
+    """
     inside = folder
     for part in Path(name).parts:
         inside = inside / part
@@ -96,23 +104,33 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run."""
+    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run.
+
+    `is_ours` is given the bytes of the file that is there.
+    """
     if path.is_symlink():
         raise DestinationError(f"{path} is a symbolic link, which is not written through; choose another file")
-    for folder in list(path.absolute().parents)[:2]:
-        run = (folder / MANIFEST).exists() and (folder / CONFIG).exists()
-        if run and path.absolute() != folder / MEASURES:
+    for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that
+        if _is_run(folder) and path.absolute() != folder / MEASURES:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
-    if path.exists() and not (path.is_file() and is_ours(read_regular(path.parent, path.name))):
+    may_be_replaced = not path.exists() or (path.is_file() and is_ours(read_regular(path.parent, path.name)))
+    if not may_be_replaced:
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
 
 
 def _kind(folder: Path) -> str | None:
-    """What a folder of ours is for; None for any other."""
-    if (folder / MANIFEST).exists() and (folder / CONFIG).exists():
+    """What a folder of ours is for, such as "sweep"; None for any other."""
+    if _is_run(folder):
         return "run"
     try:
-        words = read_regular(folder, MARK, most=MOST_MARKED).decode().split()
+        words = read_regular(folder, MARK, most=MOST_OF_MARK).decode().split()
     except (RunError, UnicodeDecodeError):
         return None
-    return " ".join(words[1:]) if words[:1] == ["assignadd"] else None
+    if words[:1] != ["assignadd"]:
+        return None
+    return " ".join(words[1:])
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder has the files that every run has."""
+    return (folder / MANIFEST).exists() and (folder / CONFIG).exists()
