@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from assignadd.runs.own_files import check_files, with_files
 from assignadd.task.own import OwnTask
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
+from assignadd.training.trainer import Observer
 
 if TYPE_CHECKING:
     import polars
@@ -46,6 +47,7 @@ def train(
     listener: Listener = lambda _: None,
     task: OwnTask | str | Path | None = None,
     network: Factory | str | Path | None = None,
+    observe: Callable[..., Any] | None = None,
 ) -> Run:
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
@@ -54,6 +56,8 @@ def train(
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
     (`assignadd.runs.folder`), so that the same call finds the same run.
+    `observe` is a measure of yours: a function of a stack that returns a number for each model, (M,), or a dict of such
+    columns. It is called at every evaluation; its columns are in the metrics, with its docstring as their meaning.
     Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
     side in forked processes: call it before starting threads of your own.
     """
@@ -62,8 +66,13 @@ def train(
     members = _members(seeds)
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     folder = default_folder(config, members) if out is None else Path(out)
-    observe = None if config.task.file or config.model.file else ProgressObserver
-    return train_run(folder, config, members, seen, device, threads, listener, observe=observe)
+    # The progress measures are about the paper's task and transformer.
+    observer: Observer | None = None if config.task.file or config.model.file else ProgressObserver
+    if observe is not None:
+        from assignadd.measures.own import own_measure
+
+        observer = own_measure(observe, config, members[0], observer)
+    return train_run(folder, config, members, seen, device, threads, listener, observe=observer)
 
 
 def _members(seeds: Any) -> list[Member]:
@@ -158,9 +167,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 def measure(run: str | Path | Run) -> polars.DataFrame:
     """Every progress measure at every checkpoint: a row per model and checkpoint.
 
-    The table is stored in the run folder, and read from there the next time.
+    The table is stored in the run folder, and read from there the next time. The columns of `train(observe=...)`
+    follow, where a checkpoint was evaluated in training.
     """
-    from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
+    from assignadd.dynamics.trajectory import measured_run, read_measures, with_own_columns, write_measures
 
     run = open_run(run)
     require_built_in(run.config, "assignadd.measure")
@@ -169,7 +179,7 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
         table = measured_run(run)
         with contextlib.suppress(RunError):  # a run that may only be read
             write_measures(run, table)
-    return table
+    return with_own_columns(run, table)
 
 
 def onsets(run: str | Path | Run) -> polars.DataFrame:

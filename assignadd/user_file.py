@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import re
 import sys
+import traceback
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -76,7 +77,7 @@ def user_module(path: Path) -> ModuleType:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{file}: {type(error).__name__}: {error}") from error
+        raise UserError(with_line(error, file)) from error
     finally:
         sys.dont_write_bytecode = wrote_no_bytecode
     return module
@@ -93,3 +94,13 @@ def _package_of(folder: Path) -> str:
         spec.submodule_search_locations = [str(folder)]  # where Python looks for the other files of the folder
         sys.modules[package] = module_from_spec(spec)
     return package
+
+
+def with_line(error: BaseException, *files: Path) -> str:
+    """What went wrong in one of a user's files, and where: `mine.py, line 3: ZeroDivisionError: division by zero`."""
+    by_name = {file.name: file for file in files}
+    frames = [(Path(frame.filename).name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    name, line = next((frame for frame in frames[::-1] if frame[0] in by_name), (files[0].name, None))
+    line = getattr(error, "lineno", None) or line
+    where = f"{by_name[name]}, line {line}" if line else str(by_name[name])
+    return f"{where}: {type(error).__name__}: {error}"

@@ -100,3 +100,14 @@ def test_it_runs_as_a_program(steps, monkeypatch, capsys):
     assert all(s.name in names for s in EVAL_SETS) and len(lines) == steps
     for step, line in enumerate(lines, 1):
         assert line.startswith(f"step     {step}  loss ") and line.count(".") == 1 + len(EVAL_SETS)
+
+
+def test_an_own_measure_claim_and_figure(tmp_path, monkeypatch, capsys):
+    path = PATH.with_name("own_measure.py")
+    assert len(path.read_text().splitlines()) <= 60
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    runpy.run_path(str(path), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "qk2_ov1_var_rank" in said and "second match. " in said and (tmp_path / "ranks.svg").is_file()
+    last = [line.split("┆")[-1].strip(" │") for line in said.splitlines() if line.startswith("│ 60 ")]
+    assert len(last) == 4 and all(1 <= float(rank) <= 12 for rank in last)

@@ -59,10 +59,10 @@ SLOW = ("", "task", "model", "sweeps", "study", "ledger", "figure")  # 7 to 35 s
 @pytest.mark.parametrize(
     "package", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in generate.PUBLIC]
 )
-def test_a_script_runs(package, tmp_path, monkeypatch, capsys):
+def test_a_script_runs(package, tmp_path, monkeypatch, capfd):  # also what its processes print
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(generate.script(package)), run_name="__main__")
-    assert capsys.readouterr().out and list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().out and list(tmp_path.iterdir()) == []
 
 
 def test_findings_are_summarised_from_their_readmes():

@@ -8,7 +8,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from assignadd.cli import options
 from assignadd.cli.measure import measured_table, read_networks, with_seeds
@@ -46,6 +46,8 @@ class Judging(Measuring):
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
+    with_: tuple[Path, ...] = ()
+    """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
 
     @property
     def populations(self) -> tuple[Path | None, Path | None, Path | None]:
@@ -67,8 +69,6 @@ class Claims(Judging, Printing):
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     only: str | None = None
     """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""
-    with_: tuple[Path, ...] = ()
-    """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
     seeds: str | None = None
     """Only the models with these seeds, such as 0 or 0..3."""
     out: Path | None = None
@@ -79,7 +79,7 @@ class Claims(Judging, Printing):
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
-        users_claims = [claim for file in self.with_ for claim in claims_in(file)]
+        users_claims = [claim for file in self.with_ for claim in stated_in(file, "CLAIMS")["CLAIMS"]]
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
             from assignadd.runs.files import claim_file
@@ -112,12 +112,10 @@ class Claims(Judging, Printing):
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
         """These arguments, with a network of the package where one is needed and none is given.
 
-        Refuses claims of a user that have the id of one of the paper's, and an --only that no claim answers to.
+        Refuses an --only that no claim answers to.
         """
-        from assignadd.paper.ledger import CLAIMS, chosen
+        from assignadd.paper.ledger import chosen
 
-        if taken := {claim.id for claim in CLAIMS} & {claim.id for claim in users_claims}:
-            raise UsageError(f"the paper's claims have one called {min(taken)} already: give yours another id")
         claims = chosen(self.only, users_claims)
         # A claim without a `measure` is about many seeds, and needs no network.
         if self.runs or all(claim.measure is None for claim in claims):
@@ -131,15 +129,33 @@ class Claims(Judging, Printing):
         return self
 
 
-def claims_in(path: Path) -> tuple[Claim, ...]:
-    """The claims of a file that the user names, which is executed."""
-    from assignadd.ledger.claim import Claim
+def stated_in(path: Path, *names: Literal["CLAIMS", "FIGURES"]) -> dict[str, tuple[Any, ...]]:
+    """The claims or figures, by name, of a file that the user names, which is executed; it has one of them at least."""
+    from assignadd.paper.ledger import CLAIMS
     from assignadd.user_file import user_module
 
-    claims = getattr(user_module(path), "CLAIMS", None)
-    if not isinstance(claims, tuple) or not all(isinstance(claim, Claim) for claim in claims):
-        raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
-    return claims
+    module = user_module(path)
+    stated: dict[str, tuple[Any, ...]] = {}
+    for name in names:
+        kind, public = _kind_of(name)
+        stated[name] = getattr(module, name, ())
+        wrong = not isinstance(stated[name], tuple) or not all(isinstance(one, kind) for one in stated[name])
+        if wrong or not any(hasattr(module, name) for name in names):
+            raise UsageError(f"{path}: expected {name}, a tuple of {public}")
+    if known := {claim.id for claim in CLAIMS} & {claim.id for claim in stated.get("CLAIMS", ())}:
+        raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
+    return stated
+
+
+def _kind_of(name: str) -> tuple[type, str]:
+    """The type of what a file states under a name, and where people import it from."""
+    if name == "FIGURES":
+        from assignadd.figure.record import FigureRecord
+
+        return FigureRecord, "assignadd.figure.FigureRecord"
+    from assignadd.ledger.claim import Claim
+
+    return Claim, "assignadd.ledger.Claim"
 
 
 def claims_command(args: Judging) -> str:
@@ -151,7 +167,7 @@ def claims_command(args: Judging) -> str:
     values: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
     if isinstance(args, Claims):
         values["--seeds"] = args.seeds
-        values["--with"] = shlex.join(map(str, args.with_)) or None
+    values["--with"] = shlex.join(map(str, args.with_)) or None
     values |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
     words = ["assignadd", "claims", *args.runs]
     for option, value in values.items():

@@ -158,7 +158,7 @@ class Curves(OneRun, Parallel, Printing):
     """Measure even where the run's table is there and up to date."""
 
     def main(self) -> Output:
-        from assignadd.dynamics.trajectory import write_measures
+        from assignadd.dynamics.trajectory import with_own_columns, write_measures
         from assignadd.runs.folder import open_run
         from assignadd.runs.manifest import MEASURES
 
@@ -175,7 +175,7 @@ class Curves(OneRun, Parallel, Printing):
         if self.out is not None:
             write_measures(run, table, self.out)
         line = f"{self.out or run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
-        rows = table.fill_nan(None)  # JSON has no NaN
+        rows = with_own_columns(run, table).fill_nan(None)  # JSON has no NaN
         return Output([line], csv=Table("", columns(*rows.columns), rows.rows()))
 
 

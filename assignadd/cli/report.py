@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Judging, claims_command, read_populations
+from assignadd.cli.claims import Judging, claims_command, read_populations, stated_in
 from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
 from assignadd.cli.train import note_not_defined, train_on_screen
-from assignadd.config import Member, require_built_in
+from assignadd.config import Member, UserError, require_built_in
 from assignadd.dynamics.trajectory import binds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assignadd.ledger.claim import Claim
     from assignadd.network import Network
+    from assignadd.report.reproduction import OwnSection
     from assignadd.sweeps.population import Populations
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
@@ -36,17 +38,24 @@ class Report(Judging):
 
     out: Path = Path("report")
     """Where index.html and the figures go."""
+    with_: tuple[Path, ...] = ()
+    """Files of Python with `FIGURES` (assignadd.figure.FigureRecord), `CLAIMS` (assignadd.ledger.Claim) or both, in
+    tuples. They are executed; what they state has a section at the end."""
 
     def main(self) -> None:
         processes = self.cores
+        stated = [stated_in(file, "CLAIMS", "FIGURES") for file in self.with_]
+        claims = [claim for of_file in stated for claim in of_file["CLAIMS"]]
+        figures = [record for of_file in stated for record in of_file["FIGURES"]]
         networks = read_networks(self.runs, self.step, self.n, command="report")
         populations = read_populations(networks, self)
-        from assignadd.report.reproduction import claim_report
+        from assignadd.report.reproduction import claim_report, own_section
 
+        own = own_section(self.with_, claims, figures) if self.with_ else None  # refuses a label
         claim_report(self.out)
         judging = claims_command(self)
         reporting = judging.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, populations, self.out, judging, reporting, processes)
+        report_on_screen(networks, populations, self.out, judging, reporting, processes, claims, own)
 
 
 def report_on_screen(
@@ -56,15 +65,19 @@ def report_on_screen(
     claims_command: str,
     page_command: str,
     processes: int,
+    users_claims: Sequence[Claim] = (),
+    own: OwnSection | None = None,
 ) -> None:
     """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
+
+    `users_claims` and `own` are the claims of a user's files and the section that these files add.
 
     The page has the commands that would judge the same claims and make the same page again. The time that each part
     takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.report.reproduction import drawing_pictures, write_page
+    from assignadd.report.reproduction import drawing_pictures, not_drawn, write_page
 
     start = time.monotonic()
     for run in runs_of(networks):
@@ -77,11 +90,11 @@ def report_on_screen(
 
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
         end_of_measuring = time.monotonic()
-        with drawing_pictures(out, networks, populations, processes) as n_figures:  # in other processes, meanwhile
-            records = ledger(networks, claims_command, listener=listener, populations=populations)
+        with drawing_pictures(out, networks, populations, processes, own) as n_figures:  # in other processes, meanwhile
+            records = ledger(networks, claims_command, listener=listener, populations=populations, more=users_claims)
             status.update("drawing")
     end_of_drawing = time.monotonic()
-    index = write_page(out, networks, records, page_command)
+    index = write_page(out, networks, records, page_command, own)
     end = time.monotonic()
     n_binding = sum(binds(network) for network in networks)
     say(f"{index}: {len(records)} claims, {n_binding} of {len(networks)} seeds bind variables in the end")
@@ -91,6 +104,14 @@ def report_on_screen(
         f"wrote the page in {end - end_of_drawing:.2f} s",
         "dim",
     )
+    if own and (problems := not_drawn(out, own)):
+        raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
+
+
+class NotDrawn(UserError):
+    """A figure of a user's file failed."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, kw_only=True)

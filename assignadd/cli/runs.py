@@ -82,14 +82,19 @@ class Show(OneRun, Printing):
         shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
         own_files = {"task": run.config.task.file, "network": run.config.model.file}
         shown |= {kind: repr(file) for kind, file in own_files.items() if file is not None}
-        run_facts = facts(run.name, shown)
+        parts: list[Table | str] = [facts(run.name, shown)]
+        if run.observed:
+            import msgspec
+
+            document["observed"] = msgspec.to_builtins(run.observed)
+            parts += [f"{column}: {what} ({run.observed.name})" for column, what in run.observed.columns.items()]
         if not last_rows:
-            return Output([run_facts, "no evaluation yet"], document)
+            return Output([*parts, "no evaluation yet"], document)
         labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
         sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
         accuracies = {labels[name]: [row["accuracy"].get(name) for row in last_rows] for name in sets}
         seeds = [row["seed"] for row in last_rows]
-        return Output([run_facts, by_model("accuracy at the last evaluation", accuracies, seeds)], document)
+        return Output([*parts, by_model("accuracy at the last evaluation", accuracies, seeds)], document)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, positional
 from assignadd.cli.progress import showing_sweep
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import note_not_defined
+from assignadd.cli.train import named_measure, note_not_defined
 from assignadd.config import Config
 from assignadd.config.errors import UsageError, did_you_mean
 
@@ -76,6 +76,8 @@ class Sweep(ManyModels, FromPreset):
     """Sequences per evaluation set in the last evaluation of every model; 0 for none."""
     save_every: int = 5000
     """Steps between checkpoints: the most that an interruption costs."""
+    observe: str | None = None
+    """FILE.py:FUNCTION, a measure of yours: its columns stand in the table. The file is executed (docs/extend.md)."""
     out: Path | None = None
     """Where the run folders and the table go. If None, runs/sweeps/WHAT-PRESET."""
 
@@ -85,6 +87,11 @@ class Sweep(ManyModels, FromPreset):
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
         device, threads = self.where
         sweep = requested_sweep(self, self.base)
+        if self.observe is not None:
+            from assignadd.sweeps.jobs import SweepObserver
+
+            first, of_first = sweep.cells[0].in_stack(sweep.config)
+            sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import plan, run_sweep
         from assignadd.sweeps.results import TABLE, tally

@@ -16,6 +16,7 @@ from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
+    from assignadd.training.trainer import Observer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class Train(FromPreset, OwnFiles, OnDevice):
     """One model per seed: 3, 0..31 or 0,4,7."""
     out: Path | None = None
     """The run folder. If None, runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
+    observe: str | None = None
+    """FILE.py:FUNCTION, a measure of yours: its columns stand in the metrics. The file is executed (docs/extend.md)."""
 
     def main(self) -> None:
         seeds = options.parse_seeds(self.seeds)
@@ -46,24 +49,40 @@ class Train(FromPreset, OwnFiles, OnDevice):
             raise UsageError(f"settings of the transformer, --model.NAME, do not go with --network {self.network}")
         settings = with_files(settings, self.task_, self.network)
         out = self.out or default_folder(settings, [Member(seed) for seed in seeds])
-        train_on_screen(settings, seeds, out, device, threads)
+        train_on_screen(settings, seeds, out, device, threads, self.observe)
 
 
-def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
-    """Trains a model of each seed into the folder `out`, shows the progress, and says what came out."""
+def train_on_screen(
+    config: Config, seeds: list[int], out: Path, device: str, threads: int, observe: str | None = None
+) -> None:
+    """Trains a model of each seed into the folder `out`, shows the progress, and says what came out.
+
+    `observe` names a function in a file of the user's.
+    """
     from assignadd.measures.columns import ProgressObserver
     from assignadd.task.splits import splits_of
     from assignadd.training.loop import train_run
 
     members = [Member(seed) for seed in seeds]
+    # The progress measures are about the paper's task and transformer.
+    observer: Observer | None = None if config.task.file or config.model.file else ProgressObserver
+    if observe is not None:
+        observer = named_measure(observe, config, members[0], observer)
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     if config.record.measure_every:  # 0: nothing is measured in training
         note_not_defined(config)
-    observe = None if config.task.file or config.model.file else ProgressObserver
     with showing_training(out.name, config.optim.steps, config.task) as listener:
-        run = train_run(out, config, members, seen, device, threads, listener, observe=observe)
+        run = train_run(out, config, members, seen, device, threads, listener, observe=observer)
     _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
+
+
+def named_measure(text: str, config: Config, member: Member, base: Observer | None) -> Observer:
+    """The observer of a function FILE.py:NAME beside another observer."""
+    from assignadd.measures.own import function_named, own_measure
+
+    function, path = function_named(text)
+    return own_measure(function, config, member, base, path)
 
 
 def note_not_defined(config: Config) -> None:

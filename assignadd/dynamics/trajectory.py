@@ -125,6 +125,18 @@ def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> C
     return columns
 
 
+def with_own_columns(run: Run, table: polars.DataFrame) -> polars.DataFrame:
+    """The table of a run with the columns of the user's function, as training recorded them at these steps."""
+    if run.observed is None:
+        return table
+    import polars
+
+    recorded = {(row["model"], row["step"]): row.get("measures", {}) for row in run.metrics()}
+    rows = [recorded.get(key, {}) for key in table.select(MODEL, "step").rows()]
+    columns = {name: [row.get(name) for row in rows] for name in run.observed.columns}
+    return table.with_columns(polars.Series(name, values, polars.Float64) for name, values in columns.items())
+
+
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
     """Writes the table to `path` or beside the run, with a seal and what it was made from, and returns its path."""
     path = path or run.path / MEASURES

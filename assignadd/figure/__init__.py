@@ -1,6 +1,7 @@
-"""Figures: the style and the colours that all of them share, intervals and maps of shares."""
+"""Figures: how one is stated, the style and the colours that all of them share, intervals and maps of shares."""
 
+from assignadd.figure.record import FigureData, FigureRecord, Sources
 from assignadd.figure.style import bar, draw_interval, figure, save, share_map
 from assignadd.palette import COLORS
 
-__all__ = ["COLORS", "bar", "draw_interval", "figure", "save", "share_map"]
+__all__ = ["COLORS", "FigureData", "FigureRecord", "Sources", "bar", "draw_interval", "figure", "save", "share_map"]

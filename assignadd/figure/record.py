@@ -39,6 +39,12 @@ class Absent(FigureData):
     """The reason."""
 
 
+@dataclass(frozen=True)
+class Failed(Absent):
+    """Instead of the data of a user's figure that could not be computed or drawn."""
+
+
+NOT_DRAWN = "It could not be drawn: "
 NO_POPULATION = Absent(
     "no population of this task\n--census, --fraction and --two-var take the folder of an `assignadd sweep`"
 )
@@ -67,7 +73,7 @@ class FigureRecord:
     look_for: str
     """The first part of the caption, which holds for every run: what the figure shows and what to look for in it."""
     data: Callable[[Sources], FigureData]
-    drawing: Callable[[Any, Figure], None]
+    drawing: Callable[[Any, Figure], object]
     height: float
     """Inches."""
     width: float = COLUMN_WIDTH
@@ -103,6 +109,8 @@ class FigureRecord:
 
     def caption(self, data: FigureData) -> str:
         """What to look for, and what these data show; or the reason why there are none."""
+        if isinstance(data, Failed):
+            return f"{self.look_for} {NOT_DRAWN}{data.words}"
         if isinstance(data, Absent):
             reason = data.words.replace("\n", "; ")
             return f"{self.look_for} There is none here: {reason}."

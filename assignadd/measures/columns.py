@@ -347,10 +347,10 @@ class ProgressObserver:
         columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
         rows = []
         for model in range(len(stack)):
-            rows.append({name: _rounded(column[model]) for name, column in columns.items()})
+            rows.append({name: rounded(column[model]) for name, column in columns.items()})
         return rows
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
     """The value to six digits, more than a few hundred sequences can resolve; None if it is not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -10,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from assignadd.config import PRESETS, Config, Task
+from assignadd.config import PRESETS, Config, ConfigError, Task
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.trajectory import binds, trajectory_of
-from assignadd.figure.record import Absent, FigureRecord, Sources
+from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureData, FigureRecord, Sources
 from assignadd.ledger.claim import Claim, Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
@@ -51,6 +52,7 @@ from assignadd.task import examples
 from assignadd.task.evalsets import ALL_SETS, LABELS
 from assignadd.task.text import render
 from assignadd.training.processes import in_background
+from assignadd.user_file import with_line
 
 # Every figure of the report, by section and in its order, and the claims that belong to each section.
 
@@ -91,6 +93,27 @@ SECTIONS = (
 )
 
 
+@dataclass(frozen=True)
+class OwnSection(Section):
+    """What a user's files add at the end: a figure that fails is a panel that says so, and the others are drawn."""
+
+    files: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = {record.label for section in SECTIONS for record in section.figures}
+        for record in self.figures:
+            if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
+                expected = "letters, digits, - and _, and no label that the report has already"
+                raise ConfigError("label", record.label, expected)
+            known.add(record.label)
+
+
+def own_section(files: Sequence[Path], claims: Sequence[Claim], figures: Sequence[FigureRecord]) -> OwnSection:
+    """The section of these claims and figures of a user's files."""
+    heading = f"From {', '.join(file.name for file in files)}"
+    return OwnSection(heading, tuple(figures), has=_one_of(*claims), files=tuple(Path(file.name) for file in files))
+
+
 # The files of a figure that the page links to, and the one that holds its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
@@ -106,7 +129,11 @@ def claim_report(folder: Path) -> None:
 
 @contextmanager
 def drawing_pictures(
-    folder: Path, networks: Sequence[Network], populations: Populations, processes: int = 1
+    folder: Path,
+    networks: Sequence[Network],
+    populations: Populations,
+    processes: int = 1,
+    own: OwnSection | None = None,
 ) -> Iterator[int]:
     """Draws every figure into `folder`/figures while the body of the `with` runs; yields the number of figures.
 
@@ -116,6 +143,8 @@ def drawing_pictures(
     claim_report(folder)
     shown = _binding_first(networks)
     pictures = _pictures(shown)
+    if own:
+        pictures += [(record, shown) for record in own.figures]
     # Tables are read here, before processes are forked: Polars cannot be used in those.
     populations.load()
     trajectory_of(shown[0])
@@ -123,16 +152,35 @@ def drawing_pictures(
     def draw(picture: tuple[FigureRecord, Sequence[Network]]) -> None:
         """Writes the files of one figure, drawn for these networks."""
         record, networks_shown = picture
-        data = record.data_of(Sources(networks_shown, populations))
         stem = _stem(record.label, folder)
-        record.save(data, stem)
+        data: FigureData
+        try:
+            data = record.data_of(Sources(networks_shown, populations))
+            record.save(data, stem)
+        except Exception as error:
+            if own is None or record not in own.figures:
+                raise
+            data = Failed(with_line(error, *own.files))
+            record.save(data, stem)
         atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
 
     with in_background(draw, pictures, processes):
         yield len(pictures)
 
 
-def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Record], command: str) -> Path:
+def not_drawn(folder: Path, own: OwnSection) -> list[str]:
+    """Why figures of a user's files could not be drawn, a line for each."""
+    captions = [_stem(record.label, folder).with_suffix(CAPTION).read_text(encoding="utf-8") for record in own.figures]
+    return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
+
+
+def write_page(
+    folder: Path,
+    networks: Sequence[Network],
+    records: Sequence[Record],
+    command: str,
+    own: OwnSection | None = None,
+) -> Path:
     """Writes `folder`/index.html and returns its path.
 
     The figures are already in the folder (`drawing_pictures`); `command` is the one that makes the page.
@@ -147,10 +195,10 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
     _add_curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
     _add_final_table(page, networks)
-    for section in SECTIONS:
+    for section in (*SECTIONS, *([own] if own else [])):
         page.heading(section.heading)
         verdicts_in_words(page, [record for record in records if section.has(record)])
-        if section.of_one_model:
+        if section.of_one_model and section.figures:
             _say_which_network(page, shown[0])
         elif section.figures == POPULATIONS:
             across_seeds(page, records)
@@ -159,7 +207,8 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
     page.heading("Provenance and commands")
     _add_provenance(page, networks, command)
     page.heading("Every claim")
-    claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
+    figures = [record for record, _ in _pictures(shown)] + list(own.figures if own else ())
+    claims_table(page, records, [record.label for record in figures])
     index = folder / "index.html"
     atomic.write(index, page.html().encode())
     return index

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
 import os
 import re
@@ -19,6 +18,14 @@ from assignadd.config.errors import RunError
 # The name of a file that is being written: `.config.json.0a1b2c3d.tmp` becomes `config.json`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # no space, or none within the user's quota
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+# Windows renames no file that is open.
+RENAMES_OPEN_FILES = os.name != "nt"
+
+
+def flags(*names: str) -> int:
+    """Those of these flags of `os.open` that this system has, and the one by which Windows reads and writes bytes."""
+    return sum(getattr(os, name, 0) for name in (*names, "O_BINARY"))
 
 
 def write(path: Path, data: bytes) -> None:
@@ -32,14 +39,17 @@ def write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     replaced = False
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags("O_CLOEXEC"), 0o666)
         try:
             _lock(fd)  # so that another process does not remove it as a leftover
             _write_all(fd, data)
             os.fsync(fd)
-            os.replace(temporary, path)
+            if RENAMES_OPEN_FILES:  # while it is locked
+                os.replace(temporary, path)
         finally:
             os.close(fd)
+        if not RENAMES_OPEN_FILES:
+            os.replace(temporary, path)
         replaced = True
         _sync_directory(path.parent)
     except OSError as error:
@@ -57,7 +67,7 @@ def append(path: Path, committed: int, data: bytes) -> None:
     Where that fails, the file has its first `committed` bytes and nothing more.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_WRONLY | flags("O_NOFOLLOW", "O_CLOEXEC"))
         try:
             if os.fstat(fd).st_size < committed:
                 raise RunError(f"{path} is truncated: it has {os.fstat(fd).st_size} of {committed} bytes")
@@ -90,7 +100,7 @@ def discard_leftover(path: Path) -> None:
     if not TEMPORARY.fullmatch(path.name):
         return
     with contextlib.suppress(OSError):  # such as that of a lock that another process holds
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
         try:
             _lock(fd)
             os.unlink(path)
@@ -128,10 +138,13 @@ def reason(error: OSError) -> str:
 
 def _lock(fd: int) -> None:
     """Lock an open file, or raise an OSError if another process has; on a file system without locks do nothing."""
+    from filelock import lock_descriptor
+
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not lock_descriptor(fd, blocking=False):
+            raise BlockingIOError(errno.EWOULDBLOCK, "it is held by another process")
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+        if error.errno not in NO_LOCKS:
             raise
 
 
@@ -144,8 +157,13 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make the names in a directory last over a loss of power, as fsync makes the contents of a file last."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a directory last over a loss of power, as fsync makes the contents of a file last.
+
+    Where the system cannot open a directory, do nothing.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    fd = os.open(path, os.O_RDONLY | flags("O_DIRECTORY", "O_CLOEXEC"))
     try:
         os.fsync(fd)
     finally:

@@ -31,7 +31,7 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
     try:
         # Without blocking, so that a pipe in a file's place is refused rather than waited for.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | atomic.flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise RunError(f"{path} is not a regular file")
@@ -44,7 +44,8 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
 
 def read_input(path: Path, most: int) -> bytes:
     """The bytes of a file that a user names; an OSError for what is not a regular file or has more than `most`."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without waiting for a pipe's other end
+    # Without waiting for a pipe's other end.
+    fd = os.open(path, os.O_RDONLY | atomic.flags("O_NONBLOCK", "O_CLOEXEC"))
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):

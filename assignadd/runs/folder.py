@@ -39,6 +39,7 @@ from assignadd.runs.manifest import (
     STATES,
     TASK_TEXT,
     Manifest,
+    Observed,
     read_committed,
     read_manifest,
 )
@@ -104,6 +105,11 @@ class Run:
     def document(self) -> dict[str, Any]:
         """The settings and the models as JSON values, as they stand in `config.json`."""
         return parse(run_document(self.config, self.members), CONFIG)
+
+    @property
+    def observed(self) -> Observed | None:
+        """The user's function whose columns are in the metrics, if there is one."""
+        return self.manifest.observed or None
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -83,6 +83,19 @@ class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment
 
 
+class Observed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function of the user's whose columns are in the metrics."""
+
+    name: str
+    """FILE.py:FUNCTION."""
+    source: Sha256
+    """Of the text of the function, or what it was compiled to where there is no text."""
+    file: Sha256 | None
+    """Of the file; None where it is defined in no file, but in a notebook."""
+    columns: dict[str, str]
+    """What each of its columns means."""
+
+
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `manifest.json` holds."""
 
@@ -98,6 +111,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: Blob
     files: dict[str, File]
     sessions: tuple[Session, ...]
+    observed: Observed | msgspec.UnsetType = msgspec.UNSET
+    """Not written where there is none."""
     format: int = FORMAT
     seal: str = ""
     """The sha256 of the manifest written with an empty seal."""

@@ -4,13 +4,14 @@ A commit writes its files, appends its rows, and then replaces the manifest; unt
 before. Opening brings an unfinished run back to its newest training state: what came after it is made again by the
 training that follows. Where that state or the rows up to it are damaged, the run is refused and nothing is changed.
 
-One process at a time writes: a kernel lock ends with its process, however that ends.
+One process at a time writes: a kernel lock ends with its process, however that ends. Linux, macOS and Windows have such
+locks; a Python that has none (in a browser) writes without one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import hashlib
 import os
 import time
@@ -49,6 +50,7 @@ from assignadd.runs.manifest import (
     Blob,
     File,
     Manifest,
+    Observed,
     Session,
     numbered,
     read_manifest,
@@ -90,10 +92,12 @@ class Writer(Run):
         seen: Bool[Tensor, "M ..."],
         environment: Environment,
         sources: Mapping[str, str] | None = None,
+        observed: Observed | None = None,
     ) -> Iterator[Writer]:
         """A new run, or the existing run with these settings at `path`, locked against other writers.
 
-        `sources` (name -> sha256) are the files an imported run comes from.
+        `sources` (name -> sha256) are the files an imported run comes from, `observed` is the user's function whose
+        columns its metrics have.
         """
         path = Path(path)
         sources = sources or {}
@@ -105,11 +109,16 @@ class Writer(Run):
         with locked(path):
             atomic.discard_leftovers(path)
             if not (path / MANIFEST).exists():
-                create(path, documents, sources)
+                create(path, documents, sources, observed)
             atomic.discard(path / MARK)  # the manifest says what the folder is
+            run = Run.open(path)
             settings = read_run_document(documents[CONFIG])  # as a run has them: lr = 1 is 1.0
-            check_settings(Run.open(path), settings, seen, sources)
-            yield cls(path, config, members, environment)
+            check_settings(run, settings, seen, sources)
+            check_observed(run, observed)
+            writer = cls(path, config, members, environment)
+            if run.observed and observed and run.observed.file != observed.file:
+                writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
+            yield writer
 
     def commit(
         self,
@@ -281,7 +290,9 @@ def refuse_foreign(path: Path) -> None:
                 raise RunError(f"{path} is not a run: it holds {name!r} but no {MANIFEST}; choose another --out")
 
 
-def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str]) -> None:
+def create(
+    path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str], observed: Observed | None = None
+) -> None:
     """Writes the first commit of a run: its settings and splits (`documents`, by name), no metrics and the manifest."""
     config, members = read_run_document(documents[CONFIG])
     for name, data in documents.items():
@@ -297,6 +308,7 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
         metrics=EMPTY,
         files={name: File(len(data), Blob.of(data).sha256) for name, data in documents.items()},
         sessions=(),
+        observed=observed or msgspec.UNSET,
     ).write(path)
 
 
@@ -320,6 +332,26 @@ def check_settings(
         raise RunError(f"{run.path / SPLITS} holds another split of the pairs than this; choose another --out")
 
 
+def check_observed(run: Run, observed: Observed | None) -> None:
+    """Refuses to go on with a run without the user's function whose columns it has, or with another one."""
+    before = run.observed
+    if before is None and observed is not None:
+        raise RunError(
+            f"{run.path} holds a run without the columns of {observed.name}; leave --observe out to go on with it, or "
+            "give another --out"
+        )
+    if before is not None and (observed is None or observed.name != before.name):
+        raise RunError(
+            f"{run.path} holds a run with the columns of {before.name}; add --observe {before.name} to go on with it, "
+            "or give another --out"
+        )
+    if before is not None and observed is not None and observed.source != before.source:
+        raise RunError(
+            f"{run.path} holds a run with the columns of {before.name} as it was before it changed; undo the change to "
+            "go on with it, or give another --out"
+        )
+
+
 # Descriptors of the lock files that this process has locked.
 _locked_descriptors: set[int] = set()
 
@@ -331,7 +363,8 @@ def _close_inherited_locks() -> None:
     _locked_descriptors.clear()
 
 
-os.register_at_fork(after_in_child=_close_inherited_locks)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 @contextlib.contextmanager
@@ -356,19 +389,39 @@ def _lock(file: Path) -> int:
     A RunBusy where another process has locked it.
     """
     try:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | atomic.flags("O_NOFOLLOW", "O_CLOEXEC"), 0o666)
     except OSError as error:
         raise RunError(f"{file} could not be opened: {atomic.reason(error)}") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_locked_now(fd):
+            raise RunBusy(f"{file.parent} is being written by {_holder(fd)}; wait until it ends, or stop it")
         os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d" % os.getpid(), 0)
-    except BlockingIOError as error:
-        process_number = os.pread(fd, 20, 0)  # more digits than any has
-        os.close(fd)
-        holder = f"process {process_number.decode()}" if process_number.isdigit() else "another process"
-        raise RunBusy(f"{file.parent} is being written by {holder}; wait until it ends, or stop it") from error
+        os.write(fd, b"%d" % os.getpid())
     except OSError as error:
         os.close(fd)
         raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
+    except RunBusy:
+        os.close(fd)
+        raise
     return fd
+
+
+def _is_locked_now(fd: int) -> bool:
+    """Locks an open file; False where another process holds it."""
+    from filelock import lock_descriptor
+
+    try:
+        return lock_descriptor(fd, blocking=False)
+    except OSError as error:
+        if error.errno == errno.ENOSYS:  # this Python has no locks
+            return True
+        raise
+
+
+def _holder(fd: int) -> str:
+    """The process whose number a lock file holds; Windows lets nobody else read it."""
+    try:
+        number = os.read(fd, 20)
+    except OSError:
+        number = b""
+    return f"process {number.decode()}" if number.isdigit() else "another process"

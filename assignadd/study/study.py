@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
+from assignadd.measures.own import numbers_of
 from assignadd.model.stack import Stack
 from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
 from assignadd.sweeps.final_tests import final_column
@@ -224,8 +225,8 @@ def slug(label: str) -> str:
     return re.sub(r"[^\w.]+", "-", text).strip("-")
 
 
-Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]
-"""Numbers of each model of a stack, by name, from its configuration and the pairs that it has seen."""
+Columns = Callable[..., Any]
+"""Numbers of each model of a stack: a function of the stack, or of (stack, configs, seen) (`measures.own`)."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,7 @@ class FinalMeasures(SweepObserver):
         """The row of each model at this step."""
         rows = super().__call__(stack, step)
         if step == stack.config.optim.steps:
-            numbers_of_models = self.columns(stack, self.configs, self.seen)
+            numbers_of_models = numbers_of(self.columns, stack, self.configs, self.seen)
             for row, numbers in zip(rows, numbers_of_models, strict=True):
                 row["tests"] |= {final_column(name): value for name, value in numbers.items()}
         return rows

@@ -11,15 +11,18 @@ import importlib
 import importlib.util
 import os
 import signal
+import sys
 import time
+import warnings
 from collections import Counter, deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,7 +43,7 @@ from assignadd.sweeps.jobs import (
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.loop import Interrupted, TrainingProgress
-from assignadd.training.processes import StopSignals, end_with_parent
+from assignadd.training.processes import StopSignals, can_fork, end_with_parent
 
 if TYPE_CHECKING:
     import polars
@@ -209,15 +212,38 @@ def _ended(workers: Sequence[_Worker]) -> list[_Worker]:
 
 
 def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
-    """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job."""
-    context = get_context("spawn")  # a GPU does not survive a fork
+    """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job.
+
+    A forked process has what the user's script or notebook defined. A GPU does not survive a fork: there, and where the
+    system cannot fork, a process begins anew.
+    """
+    context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)
     gpus = _gpus() if device == "cuda" else [""]
     gpu = gpus[slot % len(gpus)]
     process = context.Process(target=_train, args=(sending_end, job, device, gpu, os.getpid()), daemon=True)
-    process.start()
+    with _without_the_script(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
+        try:
+            process.start()
+        except OSError:
+            raise
+        except Exception as error:
+            expected = "functions of a file of their own, from which other processes load them, or one process"
+            raise ConfigError("observe", str(error), expected) from error
     sending_end.close()  # the process has it too; once that ends, the pipe ends
     return _Worker(place, slot, process, receiving_end)
+
+
+@contextmanager
+def _without_the_script() -> Iterator[None]:
+    """A process that begins anew would first run the user's script again, which starts processes; here it has none."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
@@ -226,6 +252,7 @@ def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> No
     `gpu` is the value for CUDA_VISIBLE_DEVICES, "" on a CPU; `parent` the process without which this one ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # and not what a forked process has from its parent
     end_with_parent(parent)
     if gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

@@ -21,6 +21,7 @@ from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
 from assignadd.runs.folder import Run, find_runs
+from assignadd.runs.writer import check_observed
 from assignadd.sweeps.final_tests import addition_tests, end_exams, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
@@ -96,6 +97,7 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
     for run in runs:
         cells_of_run = [(run.config, member) for member in run.members if (run.config, member) in without_run]
         if cells_of_run:
+            check_observed(run, getattr(sweep.observe, "observed", None))
             jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
         for cell in cells_of_run:
             del without_run[cell]

@@ -123,6 +123,7 @@ def _rows(
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
     """What made the table: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
+    observed = getattr(sweep.observe, "observed", None)
     environments = [json.dumps(msgspec.to_builtins(session.environment), sort_keys=True) for session in sessions]
     different_environments = [json.loads(text) for text in dict.fromkeys(environments)]
     return {
@@ -141,6 +142,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "sequences_in_final_exam": sweep.config.record.final_sequences,
         "sequences_in_end_exams": end_sequences(sweep.config),
         "config": json.loads(msgspec.json.encode(sweep.config)),
+        **({"observed": msgspec.to_builtins(observed)} if observed else {}),
     }
 
 

@@ -76,11 +76,12 @@ def train_run(
     `begin` brings the trainer of a new run, which holds the initial weights of the seeds, to where that run starts; by
     default, to step 0 with the weights that the settings ask for (`start`). `observe(configs, seen)` returns a function
     that is called with the models every `record.measure_every` steps and after the last step; what it returns is stored
-    in the metrics under `measures`.
+    in the metrics under `measures`. What an observer has as `observed` is kept in the run, which goes on with it alone.
     """
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
-    with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
+    here, observed = Environment.here(device, threads), getattr(observe, "observed", None)
+    with Writer.hold(path, config, members, seen, here, observed=observed) as run, StopSignals() as signals:
         if run.finished and run.notes:
             listener(TrainingProgress(run.step, [], notes=run.notes))
         elif not run.finished:

@@ -39,7 +39,7 @@ PR_SET_PDEATHSIG = 1  # of Linux's <sys/prctl.h>: a signal for this process when
 
 def can_fork() -> bool:
     """Whether processes can be forked safely, and end when this one does: on Linux."""
-    return sys.platform == "linux"
+    return sys.platform == "linux" and hasattr(os, "fork")
 
 
 def shared(tensor: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ rate of the largest of them (`product_gflops`).
 
 from __future__ import annotations
 
-import resource
+import math
 import statistics
 import sys
 import time
@@ -174,7 +174,11 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
 
 
 def peak_memory_mb() -> float:
-    """The most memory that this process has had, in MB."""
+    """The most memory that this process has had, in MB; NaN on Windows, which does not say."""
+    try:
+        import resource
+    except ImportError:
+        return math.nan
     bytes_of_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 

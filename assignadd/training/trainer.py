@@ -178,7 +178,9 @@ class Group:
 
 # What measures models at a step: (models on their device, the step) -> measures by name, a dict per model.
 Observe = Callable[[Stack, int], list[dict[str, Any]]]
-# What prepares that: (the configuration of each model, their splits on the models' device) -> what measures them.
+# What prepares that: (the configuration of each model, their splits on the models' device) -> what measures them. One
+# with a true attribute `at_every_evaluation` is called at every evaluation (`measures.own`), another when measures are
+# due.
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
@@ -212,6 +214,7 @@ class Trainer:
         self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
         sets = recorded_sets(config.task)
         self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
+        self._always_observes = getattr(observe, "at_every_evaluation", False)
         self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         self._pool = ProcessPool(range(len(parts)), processes, tasks)
@@ -247,12 +250,12 @@ class Trainer:
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
-        With measures, also what the observer returns, if there is one.
+        With measures, also what the observer returns, if there is one; one that is called at every evaluation, always.
         """
         # For each group, a list with what belongs to each of its models.
         accuracies = [accuracy for group in self._pool.call("mark") for accuracy in group]
         measures: list[dict[str, Any]] = []
-        if with_measures and self._observers is not None:
+        if self._observers is not None and (with_measures or self._always_observes):
             measures = [of_model for group in self._pool.call("observe", self.step) for of_model in group]
         step, losses, diverged_at = self.step, self.losses, self.diverged_at
         rows = []

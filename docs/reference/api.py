@@ -6,6 +6,7 @@ import tempfile
 import torch
 
 import assignadd
+from assignadd.model import Stack
 
 smoke: assignadd.Config = assignadd.PRESETS["smoke"]
 try:
@@ -13,10 +14,16 @@ try:
 except ValueError as error:
     print(error)  # the setting, its value, and what is accepted
 
-# A run is a folder; without `out` it is runs/smoke-seeds-0-1.
-run = assignadd.train(smoke, [0, 1], out=f"{tempfile.mkdtemp()}/run")
+
+def embedding(stack: Stack) -> torch.Tensor:  # (M,)
+    """Mean square of the embedding."""
+    return stack.W_E.square().mean((1, 2))
+
+
+# A run is a folder; without `out` it is runs/smoke-seeds-0-1. The metrics have the column `embedding` too.
+run = assignadd.train(smoke, [0, 1], out=f"{tempfile.mkdtemp()}/run", observe=embedding)
 run = assignadd.open_run(run.path)
-print(assignadd.metrics(run).columns[:4])  # what training recorded: a row per model and evaluation
+print(assignadd.metrics(run)["embedding"].mean())  # what training recorded: a row per model and evaluation
 print(assignadd.measure(run).height, "rows of measures;", assignadd.onsets(run).height, "onsets")
 print(assignadd.evaluate(run, n=100)[0]["0-var train"])
 

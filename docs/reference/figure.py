@@ -1,13 +1,14 @@
-"""The names of `assignadd.figure`: the style and the colours of all figures, intervals, and maps of shares."""
+"""The names of `assignadd.figure`: how a figure is stated, style and colours, intervals, and maps of shares."""
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import assignadd
-from assignadd.figure import COLORS, bar, draw_interval, figure, save, share_map
-from assignadd.ledger import Measured
+from assignadd.figure import COLORS, FigureData, FigureRecord, Sources, bar, draw_interval, figure, save, share_map
+from assignadd.ledger import Measured, networks_of
 
 census = assignadd.table("census").filter(assignadd.table("census")["seed"] < 4)
 with figure(5.5, 2.4) as made:
@@ -21,4 +22,24 @@ with figure(5.5, 2.4) as made:
     shares = np.array([[0.1, 0.5], [0.7, 1.0]])
     bar(share_map(right, shares, [f"{share:.1f}" for share in shares.flat]), right, "share")
     save(made, Path(tempfile.mkdtemp()) / "four-seeds")  # four-seeds.svg and four-seeds.png
-print("drawn")
+
+
+@dataclass(frozen=True)
+class Norms(FigureData):
+    """Arrays, numbers or lists of words: what a figure shows, and what is saved beside it."""
+
+    norms: np.ndarray
+
+
+def norms(sources: Sources) -> Norms:
+    return Norms(np.array([network.stack.W_E.norm().item() for network in sources.models]))
+
+
+# In a file, `FIGURES = (RECORD,)` puts it into the report: assignadd report RUN --with FILE.py
+RECORD = FigureRecord(
+    "norms", "Norms", "The norm of W_E.", norms, lambda data, made: made.add_subplot().plot(data.norms, "o"), height=2.0
+)
+networks = networks_of(assignadd.open_run("census-six"), n=100)[0]
+data = RECORD.data_of(Sources(networks))
+RECORD.save(data, Path(tempfile.mkdtemp()) / "norms")
+print(RECORD.caption(data))

@@ -1,0 +1,165 @@
+"""A measure of the user's: a function whose columns training records beside ours, and what the run keeps about it.
+
+The function takes a stack and returns a number for each model, as our measures do: a tensor (M,), which is the column
+of the function's name, or a dict with such a tensor for each column. A measure that samples sequences takes
+(stack, configs, seen). Not a function of one network: what is written for a stack also answers for one model, a
+trajectory and a whole sweep, on the device that trains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from assignadd.config import SETTINGS, SHORT_NAMES, Config, ConfigError, Member
+from assignadd.config.errors import one_of
+from assignadd.measures.columns import measure_of, rounded
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.runs.manifest import Observed
+from assignadd.task.evalsets import LABELS
+from assignadd.task.splits import splits_of
+from assignadd.training.loop import is_measurement
+from assignadd.training.trainer import Observe, Observer
+from assignadd.user_file import user_module, with_line
+
+Function = Callable[..., Any]
+FACTS = ("step", "model", "seed", "loss", "diverged_at", "accuracy", "measures", "tests", "run")
+EXPECTED = "a function of a stack that returns a number for each model, (M,), or a dict of them"
+
+
+def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, Any]]:
+    """What a function of the user's returns, as a dict of numbers for each model.
+
+    A function of (stack, configs, seen) may also return such a list itself.
+    """
+    required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    result = function(stack, configs, seen) if len(required) > 1 else function(stack)
+    if isinstance(result, list) and all(isinstance(row, Mapping) for row in result) and len(result) == len(configs):
+        return [dict(row) for row in result]
+    columns = result if isinstance(result, Mapping) else {getattr(function, "__name__", ""): result}
+    values = {name: values.tolist() if isinstance(values, Tensor) else values for name, values in columns.items()}
+    for column in values.values():
+        if not isinstance(column, list | tuple) or len(column) != len(stack) or not all(map(_is_number, column)):
+            raise ConfigError("observe", getattr(function, "__name__", function), EXPECTED)
+    return [{name: rounded(float(column[m])) for name, column in values.items()} for m in range(len(stack))]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+@dataclass(frozen=True)
+class OwnMeasure:
+    """An observer that adds the columns of a user's function, at every evaluation, to those of another observer."""
+
+    function: Function
+    base: Observer | None
+    observed: Observed
+    path: Path | None = None
+    """The file from which another process loads the function."""
+    at_every_evaluation: ClassVar[bool] = True
+
+    def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
+        return partial(self._rows, self.base(configs, seen) if self.base else None, configs, seen)
+
+    def _rows(
+        self, base: Observe | None, configs: Sequence[Config], seen: Tensor, stack: Stack, step: int
+    ) -> list[dict[str, Any]]:
+        ours = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
+        # A copy: what the function does to the weights is not training.
+        theirs = numbers_of(self.function, stack.clone(), configs, seen)
+        return [row | columns for row, columns in zip(ours, theirs, strict=True)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            return OwnMeasure, (self.function, self.base, self.observed)
+        return _loaded, (self.path, self.function.__name__, self.base, self.observed)
+
+
+def _loaded(path: Path, name: str, base: Observer | None, observed: Observed) -> OwnMeasure:
+    """The observer in a process that has not loaded the user's file."""
+    return OwnMeasure(getattr(user_module(path), name), base, observed, path)
+
+
+def own_measure(
+    function: Function, config: Config, member: Member, base: Observer | None, path: Path | None = None
+) -> OwnMeasure:
+    """An observer with the columns of this function, which is first called on untrained models to see that it works."""
+    name = getattr(function, "__name__", "")
+    if not (name.isidentifier() and inspect.isfunction(inspect.unwrap(function))):
+        raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
+    file = Path(inspect.getsourcefile(function) or "")
+    configs = [member.config(config)] * 2
+    stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
+    try:
+        rows = numbers_of(function, stack, configs, splits_of(configs))
+    except Exception as error:
+        what = with_line(error, file) if file.is_file() else f"{type(error).__name__}: {error}"
+        raise ConfigError("observe", name, f"{EXPECTED}; {what}") from error
+    meanings = _meanings(function, list(rows[0]))
+    observed = Observed(
+        name=f"{file.name if file.is_file() else '(notebook)'}:{name}",
+        source=hashlib.sha256(_text(function)).hexdigest(),
+        file=hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
+        columns=meanings,
+    )
+    return OwnMeasure(function, base, observed, path)
+
+
+def _text(function: Function) -> bytes:
+    """The text of a function; where Python has not kept it, as for standard input, what it was compiled to."""
+    try:
+        return inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        return repr(_compiled(inspect.unwrap(function).__code__)).encode()
+
+
+def _compiled(code: CodeType) -> tuple[Any, ...]:
+    constants = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, constants
+
+
+def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:
+    """What each column means: as the function's mapping `columns` says, or else its docstring."""
+    stated = getattr(function, "columns", {})
+    about = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    for column in columns:
+        if _is_ours(column):
+            raise ConfigError("observe", column, "a column that assignadd has not already: call yours by another name")
+        if not (stated.get(column) or about):
+            raise ConfigError("observe", function.__name__, "a docstring that says what its columns mean")
+    return {column: stated.get(column) or about for column in columns}
+
+
+def _is_ours(column: str) -> bool:
+    """Whether a table of a run or of a sweep may have a column of this name."""
+    if column in (*FACTS, *LABELS, *SHORT_NAMES, *SETTINGS) or re.match(r"\d+-var\b|.*\((final|end)\)$", column):
+        return True
+    try:
+        measure_of(column)
+    except ValueError:
+        return False
+    return True
+
+
+def function_named(text: str) -> tuple[Function, Path]:
+    """The function that FILE.py:NAME names, and the file, which is executed."""
+    file, _, name = text.rpartition(":")
+    if not file.endswith(".py") or not name:
+        raise ConfigError("observe", text, "FILE.py:FUNCTION, such as mine.py:rank")
+    path = Path(file)
+    module = user_module(path)
+    function = getattr(module, name, None)
+    if not inspect.isfunction(function):
+        names = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise ConfigError("observe", text, f"a function of {path.name}: {one_of(name, names)}")
+    return function, path.resolve()

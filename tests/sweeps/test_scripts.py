@@ -1,0 +1,68 @@
+"""A sweep in two processes from a script that has no guard, from a notebook, and from standard input."""
+
+import subprocess
+import sys
+
+import pytest
+
+from assignadd.config import ConfigError
+from assignadd.measures.own import own_measure
+from assignadd.sweeps import engine
+from assignadd.sweeps.engine import run_local
+from assignadd.sweeps.jobs import SweepObserver, jobs_of
+from assignadd.sweeps.settings import Sweep
+from tests.sweeps.small import CONFIG, SWEEP, stores
+
+SCRIPT = """
+print("the script runs")
+from pathlib import Path
+from assignadd.sweeps.engine import run_sweep
+from assignadd.study.study import FinalMeasures
+from assignadd.sweeps.settings import Sweep, grid
+from tests.sweeps.small import CONFIG
+from functools import partial
+
+def size(stack):
+    return stack.W_E.square().mean((1, 2))
+
+observe = partial(FinalMeasures, size) if {observe} else None
+sweep = Sweep("s", CONFIG, grid({{"seen_fraction": (0.5,)}}, (0, 1)), observe)
+{anew}
+table = run_sweep(sweep, Path({out!r}), cores=2)
+print(len(table), "size (final)" in table.columns)
+"""
+ANEW = "from assignadd.sweeps import engine; engine.can_fork = lambda: False"
+
+
+@pytest.mark.parametrize(
+    "how, anew", [("script", ""), ("stdin", ""), ("exec", ""), ("script", ANEW), ("exec", ANEW)], ids=str
+)
+def test_it_needs_no_guard(tmp_path, how, anew):
+    text = SCRIPT.format(out=str(tmp_path / "out"), observe=not anew, anew=anew)
+    file = tmp_path / "plain.py"
+    file.write_text(text)
+    code = f"exec(open({str(file)!r}).read(), {{'__name__': '__main__'}})"
+    words = {"script": [str(file)], "stdin": ["-"], "exec": ["-c", code]}[how]
+    done = subprocess.run([sys.executable, *words], input=text, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, f"the script runs\n6 {not anew}\n"), done.stderr
+
+
+def test_a_function_that_another_process_cannot_load_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "can_fork", lambda: False)
+
+    def size(stack):
+        """Defined in a function, where no other process finds it."""
+        return stack.W_E.square().mean((1, 2))
+
+    observer = own_measure(size, CONFIG, SWEEP.cells[0], SweepObserver)
+    jobs = jobs_of(Sweep("s", CONFIG, SWEEP.cells[:2], observer), tmp_path, together=1)
+    with pytest.raises(ConfigError, match="functions of a file of their own") as caught:
+        run_local(jobs, "cpu", 2)
+    assert "\n" not in str(caught.value)
+
+
+def test_processes_that_begin_anew_make_the_same_files(tmp_path, monkeypatch):
+    run_local(jobs_of(SWEEP, tmp_path / "forked", together=2), "cpu", 2)
+    monkeypatch.setattr(engine, "can_fork", lambda: False)
+    run_local(jobs_of(SWEEP, tmp_path / "anew", together=2), "cpu", 2)
+    assert stores(tmp_path / "forked") == stores(tmp_path / "anew")
