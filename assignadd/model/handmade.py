@@ -42,6 +42,7 @@ from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Model, Task
 from assignadd.model.stack import Stack, flatten, weight_shapes
+from assignadd.task.arithmetic import answer_of
 from assignadd.task.positions import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
@@ -68,7 +69,7 @@ def handmade(config: Config | None = None, frequencies: Sequence[int] | None = N
     config = config or Config()
     task = config.task
     _check_task(task)
-    W_in, W_out = _adder(task.modulus, frequencies)
+    W_in, W_out = _adder(task, frequencies)
     groups = _Residual(task)
     model = Model(d_model=groups.width, d_head=groups.width, d_mlp=(None, W_in.shape[1]))
     config = dataclasses.replace(config, model=model)
@@ -139,8 +140,9 @@ def _fetch_values(groups: _Residual) -> tuple[Tensor, Tensor]:
     return QK, OV
 
 
-def _adder(N: int, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
+def _adder(task: Task, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """W_in and W_out of `fourier_mlp` with all frequencies, or with these; a ValueError where these do not suffice."""
+    N = task.modulus
     if frequencies is None:
         return fourier_mlp(N, range(1, N // 2 + 1))
     chosen = sorted(set(frequencies))
@@ -148,8 +150,8 @@ def _adder(N: int, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N 
         raise ValueError(f"frequencies = {tuple(frequencies)}: expected numbers from 1 to N // 2 = {N // 2}")
     W_in, W_out = fourier_mlp(N, chosen)
     logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N), for every pair of numbers
-    sums = (torch.arange(N)[:, None] + torch.arange(N)) % N  # (N, N)
-    if not (logits.argmax(-1) == sums).all():
+    numbers = torch.arange(N)
+    if not (logits.argmax(-1) == answer_of(task, (numbers[:, None], numbers))).all():
         raise ValueError(f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some")
     return W_in, W_out
 
