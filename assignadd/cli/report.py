@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from assignadd.ledger.claim import Claim
     from assignadd.network import Network
-    from assignadd.report.reproduction import OwnSection
+    from assignadd.report.sections import OwnSection
     from assignadd.sweeps.population import Populations
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
@@ -49,7 +49,8 @@ class Report(Judging):
         figures = [record for of_file in stated for record in of_file["FIGURES"]]
         networks = read_networks(self.runs, self.step, self.n, command="report")
         populations = read_populations(networks, self)
-        from assignadd.report.reproduction import claim_report, own_section
+        from assignadd.report.reproduction import claim_report
+        from assignadd.report.sections import own_section
 
         own = own_section(self.with_, claims, figures) if self.with_ else None  # refuses a label
         claim_report(self.out)

@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
-from assignadd.config import PRESETS, Config, ConfigError, Task
+from assignadd.config import PRESETS, Config, Task
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureData, FigureRecord, Sources
-from assignadd.ledger.claim import Claim, Record
+from assignadd.ledger.claim import Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
-from assignadd.paper.addition.claims import ADDITION
-from assignadd.paper.addition.figures import (
-    COSINE_SIM_FIGURE,
-    FOURIER_SHARES_FIGURE,
-    PREACTS_FIGURE,
-    PROBES_FIGURE,
-)
-from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
-from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
-from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
-from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE, INTERCHANGE_FIGURE
-from assignadd.paper.dynamics.figures import PROGRESS_MEASURES_FIGURE
-from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
-from assignadd.paper.generalisation.claims import GENERALISATION, achieved
+from assignadd.paper.generalisation.claims import achieved
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
-from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
-from assignadd.paper.generalisation.seeds import POPULATION
-from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
-from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
-from assignadd.paper.theory.figures import (
-    THEORY_BETA_FIGURE,
-    THEORY_REAL_GRADIENT_FIGURE,
-)
 from assignadd.report.claims_table import across_seeds, claims_table, findings, verdicts_in_words
 from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Cell, Page
+from assignadd.report.sections import POPULATIONS, SECTIONS, OwnSection
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
@@ -53,66 +32,6 @@ from assignadd.task.evalsets import ALL_SETS, LABELS
 from assignadd.task.text import render
 from assignadd.training.processes import in_background
 from assignadd.user_file import with_line
-
-# Every figure of the report, by section and in its order, and the claims that belong to each section.
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the page: its figures, and which of the records of claims belong to it."""
-
-    heading: str
-    figures: tuple[FigureRecord, ...]
-    of_one_model: bool = True
-    """Whether its figures show one trained network, and not many seeds."""
-    has: Callable[[Record], bool] = lambda record: False
-    """Whether the record of a claim belongs to it."""
-
-
-def _one_of(*claims: Claim) -> Callable[[Record], bool]:
-    """Whether a record is that of one of these claims, as a function of the record."""
-    ids = {claim.id for claim in claims}
-    return lambda record: record.id in ids
-
-
-MECHANISM = (
-    TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
-    QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
-)  # fmt: skip
-CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
-DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)
-POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
-THEORY = (THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
-_CAUSAL = {claim.id for claim in CAUSAL_CLAIMS}  # one of which is about the theorem too
-SECTIONS = (
-    Section("The mechanism", MECHANISM, has=_one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
-    Section("Causes", CAUSES, has=_one_of(*CAUSAL_CLAIMS)),
-    Section("Training dynamics", DYNAMICS, has=_one_of(*DYNAMIC_CLAIMS)),
-    Section("Populations of seeds", POPULATIONS, of_one_model=False, has=_one_of(*POPULATION)),
-    Section("The theory", THEORY, has=lambda record: record.label == THEORY_LABEL and record.id not in _CAUSAL),
-)
-
-
-@dataclass(frozen=True)
-class OwnSection(Section):
-    """What a user's files add at the end: a figure that fails is a panel that says so, and the others are drawn."""
-
-    files: tuple[Path, ...] = ()
-
-    def __post_init__(self) -> None:
-        known = {record.label for section in SECTIONS for record in section.figures}
-        for record in self.figures:
-            if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
-                expected = "letters, digits, - and _, and no label that the report has already"
-                raise ConfigError("label", record.label, expected)
-            known.add(record.label)
-
-
-def own_section(files: Sequence[Path], claims: Sequence[Claim], figures: Sequence[FigureRecord]) -> OwnSection:
-    """The section of these claims and figures of a user's files."""
-    heading = f"From {', '.join(file.name for file in files)}"
-    return OwnSection(heading, tuple(figures), has=_one_of(*claims), files=tuple(Path(file.name) for file in files))
-
 
 # The files of a figure that the page links to, and the one that holds its caption.
 SUFFIXES = (".npz", ".svg", ".png")
