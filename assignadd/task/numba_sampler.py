@@ -6,11 +6,14 @@ numbers are unsigned 64-bit integers, since Numba converts the sum of a signed a
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from assignadd.compiler_cache import kept
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
@@ -21,6 +24,8 @@ WEYL_0, WEYL_1 = (np.uint64(x) for x in WEYL)
 # Number of rows whose random words are computed together: 3 kB for the paper's task.
 ROWS_AT_ONCE = np.uint64(64)
 DATA = np.uint64(Stream.DATA)
+# Constants of the second file are compiled in.
+compiled = partial(kept, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
 
 class CompiledSampler:
@@ -66,7 +71,7 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().numpy().view(np.uint64)
 
 
-@njit(cache=True)
+@compiled
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
     """Fills tokens (S M B, T) and labels (S M B); `law` is `CompiledSampler.law`."""
     stream, begins = law[0], law[6]
@@ -85,7 +90,7 @@ def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
                 out += n
 
 
-@njit(cache=True)
+@compiled
 def fill_words(seed, stream, step, first_row, n_rows, words):
     """Fills the random words of consecutive rows, as `randomness.words`: Philox4x32-10.
 
@@ -106,7 +111,7 @@ def fill_words(seed, stream, step, first_row, n_rows, words):
             words[row, FOUR * block + THREE] = c3
 
 
-@njit(cache=True)
+@compiled
 def digit(word, bound):
     """A uniform integer below `bound` and the rest of the random word, as `randomness.digit`."""
     product = word * bound
@@ -114,7 +119,7 @@ def digit(word, bound):
 
 
 # One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
-@njit(cache=True)
+@compiled
 def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
     """Fills tokens and labels from `out` on with the sequences of a model for the first `n_rows` rows of `words`.
 
