@@ -13,8 +13,8 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -51,6 +51,7 @@ OLDEST_RAY = (2, 54)
 # A lost process may live on for a moment and hold its run.
 BUSY_SECONDS = 120.0
 POLL_SECONDS = 0.2
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @dataclass(frozen=True)
@@ -194,9 +195,24 @@ def _start(number: int, job: Job, device: str, slot: int) -> _Process:
     gpus = _gpus() if device == "cuda" else [""]
     gpu = gpus[slot % len(gpus)]
     process = context.Process(target=_train, args=(pipe_of_process, job, device, gpu, os.getpid()), daemon=True)
-    process.start()
+    with _no_modules_from_here():
+        process.start()
     pipe_of_process.close()
     return _Process(number, slot, process, pipe)
+
+
+@contextmanager
+def _no_modules_from_here() -> Iterator[None]:
+    """A Python started meanwhile does not look for modules in the working folder, as `python -c` otherwise does."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
