@@ -15,6 +15,7 @@ from types import ModuleType
 from assignadd.config import UserError
 
 FILE = "study.py"
+MOST_BYTES = 4 << 20
 
 
 def user_module(path: Path) -> ModuleType:
@@ -22,6 +23,8 @@ def user_module(path: Path) -> ModuleType:
     file = path / FILE if path.is_dir() else path
     if not file.is_file() or file.suffix != ".py":
         raise UserError(f"{path}: expected a file of Python, or a folder with {FILE}")
+    if file.stat().st_size > MOST_BYTES:
+        raise UserError(f"{file}: expected a file of Python of at most {MOST_BYTES:,} bytes")
     folder = file.parent.resolve()
     package = re.sub(r"\W", "_", f"assignadd_files_{folder}")
     if package not in sys.modules:

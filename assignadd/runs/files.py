@@ -18,10 +18,15 @@ from assignadd.runs import atomic
 MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
 MARK = ".assignadd"
 MOST_MARKED = 1000
+MOST_BYTES = 1 << 30  # of a file where nothing says how large it may be
+MOST_SETTINGS = 16 << 20  # of settings, which for thousands of models take less
 
 
-def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The bytes of a regular file in one of our folders, at most the first `most`; links are not followed."""
+def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file in one of our folders, or the first ones; refused if that is more than `most`.
+
+    Links are not followed.
+    """
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
@@ -29,9 +34,13 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
         # Without blocking, so that a pipe in a file's place is refused rather than waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 raise RunError(f"{path} is not a regular file")
-            return file.read(-1 if most is None else most)
+            size = status.st_size if first is None else min(first, status.st_size)
+            if size > most:
+                raise RunError(f"{path} has {status.st_size:,} bytes, of which at most {most:,} are read")
+            return file.read(size)
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing") from error
     except OSError as error:
@@ -102,8 +111,16 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
         run = (folder / MANIFEST).exists() and (folder / CONFIG).exists()
         if run and path.absolute() != folder / MEASURES:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
-    if path.exists() and not (path.is_file() and is_ours(read_regular(path.parent, path.name))):
+    if os.path.lexists(path) and not (path.is_file() and _is(path, is_ours)):
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
+
+
+def _is(path: Path, ours: Callable[[bytes], bool]) -> bool:
+    """Whether a regular file of a size that we read has this property."""
+    try:
+        return ours(read_regular(path.parent, path.name))
+    except RunError:
+        return False
 
 
 def _kind(folder: Path) -> str | None:
@@ -111,7 +128,7 @@ def _kind(folder: Path) -> str | None:
     if (folder / MANIFEST).exists() and (folder / CONFIG).exists():
         return "run"
     try:
-        words = read_regular(folder, MARK, most=MOST_MARKED).decode().split()
+        words = read_regular(folder, MARK, first=MOST_MARKED).decode().split()
     except (RunError, UnicodeDecodeError):
         return None
     return " ".join(words[1:]) if words[:1] == ["assignadd"] else None

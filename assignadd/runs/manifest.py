@@ -25,6 +25,7 @@ SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
 CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1
+MOST_LISTED = 64 << 20  # bytes of a manifest; one with 400 checkpoints has 80 thousand
 Numbered = Literal["checkpoints", "states"]
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
 
@@ -115,7 +116,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder; one that is damaged, edited or points outside the folder is refused."""
-    data, where = read_regular(folder, MANIFEST), folder / MANIFEST
+    data, where = read_regular(folder, MANIFEST, most=MOST_LISTED), folder / MANIFEST
     try:
         if (version := msgspec.json.decode(data, type=_Versioned).format) != FORMAT:
             raise RunError(f"{where} has format {version}; this assignadd reads format {FORMAT}")
@@ -129,10 +130,10 @@ def read_manifest(folder: Path) -> Manifest:
     return replace(manifest, seal="")
 
 
-def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
-    """The bytes of a committed file, or an error that names it."""
+def read_committed(folder: Path, manifest: Manifest, name: str, most: int) -> bytes:
+    """The bytes of a committed file, or an error that names it: also where it has more than `most`."""
     file = manifest.files[name]
-    data = read_regular(folder, name, most=file.size + 1)
+    data = read_regular(folder, name, first=file.size + 1, most=most)
     if problem := file.problem(data):
         raise RunError(f"{folder / name} {problem}")
     return data

@@ -19,7 +19,7 @@ from assignadd.dynamics.phases import Curves
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
 from assignadd.sweeps.final_tests import end_sequences
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 COMPRESSION_LEVEL = 19
 TABLE = "table.parquet"
-MOST_BYTES = 1 << 30
 
 
 def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
@@ -136,16 +135,17 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
 def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
     """`path` (Parquet, zstd) and beside it the provenance as JSON, each by one rename."""
     atomic.make_directory(path.parent)
-    atomic.write(path, encode_table(frame, {}, COMPRESSION_LEVEL))
-    document = json.dumps(about | {"table": Blob.of(path.read_bytes()).sha256, "seal": BLANK}, indent=2)
+    data = encode_table(frame, {}, COMPRESSION_LEVEL)
+    atomic.write(path, data)
+    document = json.dumps(about | {"table": Blob.of(data).sha256, "seal": BLANK}, indent=2)
     atomic.write(path.with_suffix(".json"), sealed(document.encode() + b"\n"))
 
 
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance, if both are as they were written."""
     beside = path.with_suffix(".json")
-    document = read_regular(beside.parent, beside.name, MOST_BYTES)
-    data = read_regular(path.parent, path.name, MOST_BYTES)
+    document = read_regular(beside.parent, beside.name, most=MOST_SETTINGS)
+    data = read_regular(path.parent, path.name)
     about = parse(document, beside.name)
     if not isinstance(about, dict):
         raise RunError(f"{beside} is not the provenance of a sweep")

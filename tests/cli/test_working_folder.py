@@ -18,7 +18,8 @@ if __name__ == "__main__":
 """
 PACKAGES = ("torch", "numpy", "polars", "numba", "llvmlite", "matplotlib", "rich", "msgspec", "scipy", "safetensors")
 # What Python itself imports for `python -m`, before it looks for the package (docs/reliability.md).
-OF_PYTHON = "importlib warnings contextlib collections keyword operator reprlib functools types".split()
+OF_PYTHON = {"importlib", "warnings", "contextlib", "collections", "keyword", "operator", "reprlib", "functools"}
+OF_PYTHON |= {"types"}
 TRAP = "import os\nwith open({marker!r}, 'a') as file:\n    file.write(__name__ + ' ')\nos._exit(77)\n"
 
 
