@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from assignadd.runs.transformer_lens import from_transformer_lens as from_transformer_lens
     from assignadd.runs.transformer_lens import to_transformer_lens as to_transformer_lens
     from assignadd.task.text import parse as parse
+    from assignadd.task.text import render as render
 
 __all__, __getattr__ = lazily(
     __name__,
@@ -54,6 +55,6 @@ __all__, __getattr__ = lazily(
         "assignadd.paper.ledger": ("claims",),
         "assignadd.config": ("PRESETS", "Config"),
         "assignadd.runs.transformer_lens": ("from_transformer_lens", "to_transformer_lens"),
-        "assignadd.task.text": ("parse",),
+        "assignadd.task.text": ("parse", "render"),
     },
 )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import polars
 
 
+# What `train` accepts as seeds, for the error about others.
 EACH_SEED_ONCE = "a list of whole numbers or members, at least one and each once"
 
 
@@ -49,19 +50,30 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
-    requested: list[Any] = list(seeds) if isinstance(seeds, Iterable) else []
-    if not requested or any(isinstance(seed, bool) or not isinstance(seed, int | Member) for seed in requested):
-        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
-    members = [seed if isinstance(seed, Member) else Member(seed) for seed in requested]
-    if len(set(members)) < len(members):
-        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
-    seen = splits_of([m.config(config) for m in members])
+    members = _members(seeds)
+    seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
 
 
+def _members(seeds: Any) -> list[Member]:
+    """The members of a stack, from whatever a caller gave as seeds; raises an error for what is no list of them."""
+    requested = list(seeds) if isinstance(seeds, Iterable) else []
+    members = []
+    for seed in requested:
+        if isinstance(seed, Member):
+            members.append(seed)
+        elif isinstance(seed, int) and not isinstance(seed, bool):  # True is an int too
+            members.append(Member(seed))
+        else:
+            raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
+    if not members or len(set(members)) < len(members):
+        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
+    return members
+
+
 def check_machine(device: str, threads: int) -> None:
-    """Refuses a device or thread count that this machine does not have, in the configuration's words."""
+    """Refuses a device that this machine does not have, and a number of threads that is out of range."""
     if device not in ("cpu", "cuda"):
         raise ConfigError("device", device, "cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():
@@ -92,12 +104,16 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES)
     A model that diverged has no accuracies.
     """
     run = open_run(run)
-    at, stack = run.at(step)
-    sound = [i for i in range(len(stack)) if i not in run.unsound(at, stack)]
-    configs = [run.configs[i] for i in sound]
-    accuracies = set_accuracies(stack.models(sound), configs, run.seen[sound], n) if sound else []
-    by_model = dict(zip(sound, accuracies, strict=True))
-    return [by_model.get(i, {}) for i in range(len(stack))]
+    step, stack = run.at(step)
+    diverged = run.unsound(step, stack)  # by the index of each model
+    sound = [i for i in range(len(stack)) if i not in diverged]
+    accuracies: list[dict[str, Accuracy]] = [{} for _ in range(len(stack))]
+    if sound:
+        configs = [run.configs[i] for i in sound]
+        measured = set_accuracies(stack.models(sound), configs, run.seen[sound], n)
+        for i, by_set in zip(sound, measured, strict=True):
+            accuracies[i] = by_set
+    return accuracies
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
@@ -106,6 +122,7 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 
     rows = open_run(run).metrics()
     for row in rows:
+        # The accuracies and the measures are stored as dictionaries: each of their entries becomes a column.
         row |= row.pop("accuracy", {}) | row.pop("measures", {})
     return polars.DataFrame(rows, infer_schema_length=None)
 
@@ -129,7 +146,7 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
 def onsets(run: str | Path | Run) -> polars.DataFrame:
     """The step from which each curve stays above its threshold, with an interval: a row per model and curve.
 
-    Measures what `measure` measures, where that is not stored yet.
+    The curves of measures need the table of `measure`, which is called if the table is not stored yet.
     """
     import polars
 
@@ -137,11 +154,13 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
 
     run = open_run(run)
     measure(run)
+    networks, _ = networks_of(run)  # without models that diverged
     rows = [
         {MODEL: network.index, SEED: network.seed, **dataclasses.asdict(onset)}
-        for network in networks_of(run)[0]
+        for network in networks
         for onset in onsets_of(network)
     ]
+    # Polars would guess another type for a column of None alone.
     return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 

@@ -11,12 +11,16 @@ if TYPE_CHECKING:
 
 
 def lazily(package: str, homes: dict[str, tuple[str, ...]]) -> tuple[list[str], Callable[[str], Any]]:
-    """`__all__` and `__getattr__` of a package, from the names that each module has."""
-    home = {name: module for module, names in homes.items() for name in names}
+    """`__all__` and `__getattr__` for the `__init__` of a package.
+
+    `homes` has the public names that each module defines. Python calls a module's `__getattr__` for a name that it does
+    not find there: that is when the module that defines it is imported.
+    """
+    module_of = {name: module for module, names in homes.items() for name in names}
 
     def __getattr__(name: str) -> Any:
-        if name not in home:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home[name]), name)
+        return getattr(import_module(module_of[name]), name)
 
-    return sorted(home), __getattr__
+    return sorted(module_of), __getattr__

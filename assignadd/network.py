@@ -21,9 +21,11 @@ from assignadd.model.stack import Stack, concatenate
 from assignadd.runs.folder import Run
 from assignadd.training.processes import in_parallel
 
+# How many sequences of each evaluation set a network is tested on, unless another number is given.
 SEQUENCES = 20_000
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+# A function of a network, and perhaps of further arguments.
 OfNetwork = Callable[Concatenate["Network", Arguments], Result]
 Listener = Callable[[str], None]
 
@@ -53,11 +55,21 @@ class Network:
             raise ValueError(
                 f"expected a stack of one model and its (N, N) split, got {len(stack)} models and {tuple(seen.shape)}"
             )
-        self.stack, self.config, self.seen, self.n = stack, config, seen, n
-        self.step, self.seed, self.name, self.run, self.index = step, seed, name, run, index
+        self.stack = stack
+        self.config = config
+        self.seen = seen
+        """Which pairs of numbers training may add, (N, N)."""
+        self.n = n
+        self.step = step
+        self.seed = seed
+        self.name = name
+        """The name of the run."""
+        self.run = run
+        self.index = index
+        """Which model of the run it is."""
         self._checkpoints = {**(checkpoints or {}), step: stack}
         self.results: dict[tuple[Any, ...], Any] = {}
-        """Results of functions of this network, by the function's name and its further arguments."""
+        """Results of functions of this network, by the function's name and its further arguments (`per_network`)."""
 
     @classmethod
     def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Network:
@@ -74,34 +86,36 @@ class Network:
 
     @cached_property
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint."""
+        """The steps that have a checkpoint, in order."""
         return sorted(self._checkpoints) if self.run is None else self.run.steps
 
     def checkpoints(self, steps: Sequence[int]) -> Stack:
-        """The stack of this model's checkpoints at these steps."""
+        """This model at these steps, as a stack with one entry for each step."""
         if self.run is not None:
             return self.run.trajectory(steps, self.index)
         return concatenate([self._checkpoints[step] for step in steps])
 
     def stack_at(self, step: int) -> Stack:
-        """This model at another checkpoint."""
+        """This model at the checkpoint of this step, as a stack of one."""
         return self.checkpoints([step])
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """What training recorded of this model; empty for imported weights and without a run."""
-        return [] if self.run is None else [row for row in self.run.metrics() if row["model"] == self.index]
+        """What training recorded of this model, a row per evaluation; empty for imported weights and without a run."""
+        if self.run is None:
+            return []
+        return [row for row in self.run.metrics() if row["model"] == self.index]
 
     @property
     def types(self) -> range:
-        """Numbers of variables that a sum may have."""
+        """The types of sums, by the number of variables in them: 0, 1 and 2 in the paper."""
         return self.config.task.variable_counts
 
 
 def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Network], list[str]]:
     """Every model of a run at a step (by default the last checkpoint), and a note for each that is left out.
 
-    A model that diverged is left out; a run that has no other is an error.
+    A model that diverged is left out; a run of which none is left is an error.
     """
     if run.config.task.operands != 2:
         raise ConfigError("task.operands", run.config.task.operands, "2: the claims are about pairs of numbers")
@@ -114,56 +128,64 @@ def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[
 
 
 def runs_of(networks: Sequence[Network]) -> list[Run]:
-    """The runs of these networks, without repetition."""
-    return list({network.run.path: network.run for network in networks if network.run is not None}.values())
+    """The runs of these networks, each once."""
+    runs_by_path = {network.run.path: network.run for network in networks if network.run is not None}
+    return list(runs_by_path.values())
 
 
 class SlowMeasure(NamedTuple):
-    """A function of a network that is measured ahead, and which networks it is measured on."""
+    """A function of a network that takes long, and which networks it is measured on: all of them if `only` is None."""
 
     measure: Callable[[Network], Any]
     only: Callable[[Network], bool] | None
 
 
+# Every slow function, to which `per_network` adds when a module that has one is imported.
 SLOW: list[SlowMeasure] = []
 
 
 def per_network(
     *, slow: bool = False, only: Callable[[Network], bool] | None = None
 ) -> Callable[[OfNetwork[Arguments, Result]], OfNetwork[Arguments, Result]]:
-    """Stores the result of a function of a network, and of further arguments, with the network.
+    """A decorator for a function of a network, and of further arguments: its results are stored with the network.
 
-    A slow function has no further arguments and is measured ahead: on all networks, or where `only(network)` is true.
+    So it is computed once for each network and arguments. A slow function has no further arguments and is measured
+    ahead by `measure_ahead`: on all networks, or on those for which `only(network)` is true.
     """
 
     def decorate(function: OfNetwork[Arguments, Result]) -> OfNetwork[Arguments, Result]:
-        name = f"{function.__module__}.{function.__qualname__}"
-
         @wraps(function)
-        def once(network: Network, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-            key = (name, *arguments, *named.items())
+        def measured_once(network: Network, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+            key = (_full_name(function), *arguments, *named.items())
             if key not in network.results:
                 network.results[key] = function(network, *arguments, **named)
             return network.results[key]
 
         if slow:
-            SLOW.append(SlowMeasure(once, only))
-        return once
+            SLOW.append(SlowMeasure(measured_once, only))
+        return measured_once
 
     return decorate
 
 
+def _full_name(function: Callable[..., Any]) -> str:
+    """The name of a function with that of its module, the same for a function and its decorated version."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 def known(network: Network, function: Callable[..., Result], result: Result, *arguments: Any) -> None:
-    """Has a function of a network return this result instead of measuring it."""
-    network.results[(f"{function.__module__}.{function.__qualname__}", *arguments)] = result
+    """Stores a result of a function decorated with `per_network`, which then returns it and measures nothing."""
+    network.results[(_full_name(function), *arguments)] = result
 
 
 class Job(NamedTuple):
-    """Something to be computed in another process, and what to do with the result in this one."""
+    """Something to be computed in another process, and what is done with the result in this one."""
 
     name: str
     compute: Callable[[], Any]
+    """Runs in the other process."""
     store: Callable[[Any], object]
+    """Called in this process with what `compute` returned."""
 
 
 def measure_ahead(
@@ -172,43 +194,54 @@ def measure_ahead(
     listener: Listener = lambda name: None,
     more: Sequence[Job] = (),
 ) -> None:
-    """Measures what is slow on these networks, and does `more` jobs, in several processes.
+    """Measures all slow functions of these networks, and does `more` jobs, in several processes.
 
-    What every network is asked for comes first. `listener` is called with the name of each job that is done. A measure
-    that raises an error has no result; it raises the error again where it is asked for.
+    The results are stored with the networks. `listener` is called with the name of each job that is done. A measure
+    that raises an error has no result; it raises the error again when it is called.
     """
     if networks and processes > 1:
         _load_kernels(networks[0].stack)
-    for_all = [slow.measure for slow in SLOW if slow.only is None]
-    _do([*more, *(_job(measure, network) for measure in for_all for network in networks)], processes, listener)
-    # `only` may itself be slow: it is called when the first jobs are done.
-    jobs = []
+    first_jobs = list(more)
+    for slow in SLOW:
+        if slow.only is None:
+            first_jobs += [_job(slow.measure, network) for network in networks]
+    _do(first_jobs, processes, listener)
+    # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
+    later_jobs = []
     for slow in SLOW:
         if slow.only is not None:
-            jobs += [_job(slow.measure, network) for network in networks if slow.only(network)]
-    _do(jobs, processes, listener)
+            later_jobs += [_job(slow.measure, network) for network in networks if slow.only(network)]
+    _do(later_jobs, processes, listener)
 
 
 def _load_kernels(stack: Stack) -> None:
-    """Loads the compiled kernels, which takes most of a second, here and not in every process that is forked."""
+    """Loads the compiled kernels in this process, so that those forked from it have them; it takes most of a second.
+
+    They are loaded when a function of them is first called, here with a sequence of zeros.
+    """
     tokens = torch.zeros(1, 1, stack.config.task.length, dtype=torch.int64)
     answers(stack, tokens)
     trace(stack, tokens)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
-    """Measures a network, with all results that this needs; those are stored too, also if it fails."""
+    """The job of measuring a network: its result, and the results of other functions that it called, are stored.
+
+    Those of other functions are stored also if the measure raises an error.
+    """
 
     def compute() -> dict[tuple[Any, ...], Any]:
-        before = set(network.results)
-        with suppress(Exception):  # not sent here: some errors, such as `NotDefined`, cannot be unpickled
+        """The results that the network did not have before."""
+        keys_before = set(network.results)
+        with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
             measure(network)
-        return {key: result for key, result in network.results.items() if key not in before}
+        return {key: result for key, result in network.results.items() if key not in keys_before}
 
     return Job(measure.__name__, compute, network.results.update)
 
 
 def _do(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
+    """Does the jobs in several processes, stores each result, and calls the listener with each job's name."""
     for i, result in in_parallel(lambda job: job.compute(), jobs, processes):
         jobs[i].store(result)
         listener(jobs[i].name)

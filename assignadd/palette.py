@@ -43,21 +43,24 @@ DARK_FIGURES = {
 
 
 def css_variables() -> str:
-    """The colours of the report page as CSS: `--ink` and so on, by the reader's choice of a light or dark screen."""
-    light, dark = (" ".join(f"--{name}: {colour};" for name, colour in theme.items()) for theme in (LIGHT, DARK))
-    return (
-        f":root {{ color-scheme: light dark; {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-    )
+    """The colours of the report page as CSS variables, `--ink` and so on: for a light screen, and for a dark one."""
+    light = " ".join(f"--{name}: {colour};" for name, colour in LIGHT.items())
+    dark = " ".join(f"--{name}: {colour};" for name, colour in DARK.items())
+    light_rule = f":root {{ color-scheme: light dark; {light} }}"
+    dark_rule = f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    return f"{light_rule}\n{dark_rule}\n"
 
 
 def dark_figure_rules() -> str:
-    """CSS rules for an SVG file of matplotlib: other colours on a dark screen than those in `style` attributes.
+    """CSS rules that give an SVG file of matplotlib other colours on a dark screen (DARK_FIGURES).
 
-    The background of hatched cells is in an attribute of its own.
+    Matplotlib writes a colour into a `style` attribute, as in style="fill: #222222", and that of hatched cells into an
+    attribute of its own, as in fill="#222222".
     """
-    rules = (
-        f'[style*="{property}: {light.lower()}"],[{property}="{light.lower()}"]{{{property}:{dark}!important}}'
-        for light, dark in DARK_FIGURES.items()
-        for property in ("fill", "stroke")
-    )
-    return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"
+    rules = ""
+    for light, dark in DARK_FIGURES.items():
+        for property in ("fill", "stroke"):
+            in_style = f'[style*="{property}: {light.lower()}"]'
+            in_attribute = f'[{property}="{light.lower()}"]'
+            rules += f"{in_style},{in_attribute}{{{property}:{dark}!important}}"
+    return f"@media (prefers-color-scheme: dark){{{rules}}}"

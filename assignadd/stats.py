@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
-Z_95 = 1.959963984540054
+Z_95 = 1.959963984540054  # standard deviations on either side of the mean that hold 95 % of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -35,36 +35,44 @@ def wilson(successes: float, n: int) -> Interval:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
     p = successes / n
     z2 = Z_95 * Z_95
+    # The formula is (centre - spread) / scale to (centre + spread) / scale.
     centre = p + z2 / (2 * n)
     spread = Z_95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
-    # At no or only successes the end is exact, where rounding would not be.
+    # Where no trial succeeds the low end is 0, and where all do the high end is 1, which rounding might miss.
     low = (centre - spread) / scale if successes else 0.0
     high = (centre + spread) / scale if successes < n else 1.0
     return Interval(low, high)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
-    """The median and its 95 % interval from order statistics; None below six values, where no interval reaches 95 %."""
+    """The median and its 95 % interval from order statistics; None below six values, where no interval reaches 95 %.
+
+    The interval is from the k-th smallest to the k-th largest value, for the largest k that is sure enough: it misses
+    the median with probability 2 P(Binomial(n, 1/2) < k).
+    """
     n = len(values)
     ordered = sorted(values)
-    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    # From the k-th smallest to the k-th largest value: misses the median with probability 2 P(Binomial(n, 1/2) < k).
+    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2  # twice the same value if n is odd
     k = 0
-    missed = 2 * 0.5**n  # by the interval of k + 1
-    while missed <= 0.05:
+    missed_by_next = 2 * 0.5**n  # the probability for k + 1
+    while missed_by_next <= 0.05:
         k += 1
-        missed += 2 * math.comb(n, k) * 0.5**n
-    return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
+        missed_by_next += 2 * math.comb(n, k) * 0.5**n
+    if k == 0:
+        return median, None
+    return median, Interval(ordered[k - 1], ordered[n - k])
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """The 95 % interval of a mean by Student's t; of at least two values."""
-    from scipy.special import stdtrit  # `scipy.stats` takes a second to import
+    """The 95 % interval of the mean of at least two values, by Student's t."""
+    from scipy.special import stdtrit  # and not `scipy.stats`, which takes a second to import
 
-    n, mean = len(values), math.fsum(values) / len(values)
-    deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1))
-    half = float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
+    n = len(values)
+    mean = math.fsum(values) / n
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    quantile = float(stdtrit(n - 1, 0.975))  # of the t distribution
+    half = quantile * deviation / math.sqrt(n)
     return Interval(mean - half, mean + half)
 
 
@@ -97,36 +105,52 @@ class Measured:
 
     @classmethod
     def median(cls, values: Sequence[float], unit: str) -> Measured | None:
-        """A median with its interval; None where there are too few values for one."""
-        value, interval = median_interval(values) if values else (0.0, None)
-        return cls(value, interval.low, interval.high, len(values), unit) if interval else None
+        """A median with its interval; None where there are too few values for an interval."""
+        if not values:
+            return None
+        median, interval = median_interval(values)
+        if interval is None:
+            return None
+        return cls(median, interval.low, interval.high, len(values), unit)
 
     @classmethod
     def over_evaluations(cls, shares: Sequence[float], n: int) -> Measured:
         """The median of the shares at several evaluations, each on its own sequences, `n` in all, with its interval.
 
-        The interval of the median (the range of fewer than six values) has the noise of both evaluations and sequences;
-        it is at least as wide as Wilson's, which is not empty where all shares are equal.
+        The shares differ from one evaluation to the next both because the network changes and because the sequences do,
+        so the interval of their median covers both. It is widened to Wilson's interval for `n` sequences, which is not
+        empty where all shares are equal.
         """
-        value, scatter, sampled = _over_evaluations(shares, n)
-        return cls(value, min(scatter.low, sampled.low), max(scatter.high, sampled.high), n, "sequences")
+        median, over_evaluations, over_sequences = _over_evaluations(shares, n)
+        low = min(over_evaluations.low, over_sequences.low)
+        high = max(over_evaluations.high, over_sequences.high)
+        return cls(median, low, high, n, "sequences")
 
     @classmethod
     def over_evaluations_and_pairs(cls, shares: Sequence[float], n: int) -> Measured:
-        """The same where the units are `n` pairs of numbers, the same at every evaluation: both errors are added."""
-        value, scatter, sampled = _over_evaluations(shares, n)
-        below = math.hypot(value - scatter.low, value - sampled.low)
-        above = math.hypot(scatter.high - value, sampled.high - value)
-        return cls(value, max(0.0, value - below), min(1.0, value + above), n, "pairs")
+        """The median of the shares at several evaluations, all on the same `n` pairs of numbers, with its interval.
+
+        That of the median covers how the network changes, Wilson's which pairs were held out. The two errors are
+        independent, so their squares are added, separately on each side of the median.
+        """
+        median, over_evaluations, over_pairs = _over_evaluations(shares, n)
+        below = math.hypot(median - over_evaluations.low, median - over_pairs.low)
+        above = math.hypot(over_evaluations.high - median, over_pairs.high - median)
+        return cls(median, max(0.0, median - below), min(1.0, median + above), n, "pairs")
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 def _over_evaluations(shares: Sequence[float], n: int) -> tuple[float, Interval, Interval]:
-    """The median of the shares at several evaluations, its interval, and Wilson's for `n` units with that share."""
-    value, interval = median_interval(shares)
-    return value, interval or Interval(min(shares), max(shares)), wilson(value * n, n)
+    """The median of the shares at several evaluations, its interval, and Wilson's for `n` units with that share.
+
+    Fewer than six evaluations have no interval: their range stands for it.
+    """
+    median, interval = median_interval(shares)
+    if interval is None:
+        interval = Interval(min(shares), max(shares))
+    return median, interval, wilson(median * n, n)
 
 
 def lowest(measured: Iterable[Measured | None]) -> Measured | None:
@@ -140,12 +164,15 @@ def highest(measured: Iterable[Measured | None]) -> Measured | None:
 
 
 def mean_of(values: Tensor, unit: str) -> Measured:
-    """The mean over sequences, with the normal interval from their standard deviation."""
+    """The mean of the values of single sequences (or other units), with its normal interval."""
     return Measured.mean(float(values.mean()), float(values.std()), len(values), unit)
 
 
 def difference(a: Measured, b: Measured) -> Measured:
-    """`a` minus `b`, with Newcombe's interval from both intervals (conservative where they share sequences)."""
+    """`a` minus `b`, with Newcombe's interval from both intervals (conservative where they share sequences).
+
+    Its low end is as far from the difference as both errors together: that of `a` downwards and that of `b` upwards.
+    """
     value = a.value - b.value
     below = np.hypot(a.value - a.low, b.high - b.value)
     above = np.hypot(a.high - a.value, b.value - b.low)
@@ -160,7 +187,7 @@ def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     not empty where none does. The value is that of the observed sequences.
     """
     differences = a.astype(float) - b
-    with_two_more = np.append(differences, (1.0, -1.0))
+    with_two_more = np.append(differences, (1.0, -1.0))  # the two sequences that were not observed
     centre = float(with_two_more.mean())
     half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
     value = float(a.mean() - b.mean())
@@ -170,14 +197,16 @@ def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
     """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none.
 
-    The interval is that of the same two added sequences as in `paired_difference`.
+    The interval is that of `ratio_of_means` after adding two sequences that were not observed, one with a success in
+    `a` alone and one with a success in `b` alone. The value is that of the observed sequences.
     """
     if not b.any():
         return None
-    with_two_more = ratio_of_means(np.append(a, (1, 0)).astype(float), np.append(b, (0, 1)).astype(float), unit)
+    a_with_two_more = np.append(a, (1, 0)).astype(float)
+    b_with_two_more = np.append(b, (0, 1)).astype(float)
+    interval = ratio_of_means(a_with_two_more, b_with_two_more, unit)
     value = float(a.sum() / b.sum())
-    low, high = min(value, with_two_more.low), max(value, with_two_more.high)
-    return Measured(value, low, high, len(a), unit)
+    return Measured(value, min(value, interval.low), max(value, interval.high), len(a), unit)
 
 
 def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
@@ -190,78 +219,96 @@ def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
 def threshold(
     settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500
 ) -> Measured | None:
-    """The setting at which the share of successes is half of the level that it reaches, one minus the lapse rate.
+    """The setting at which the share of seeds that succeed is half of what it reaches, with an interval over seeds.
 
-    The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)), by maximum likelihood, fitted
-    to the rise alone, the settings up to the one at which the largest share succeeds: the curve has no fall.
-    `succeeded` and `asked` are (settings, seeds). The same seed recurs in every setting, so the bootstrap for the
-    interval (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises:
-    no success, or as many at the lowest setting as later on.
+    `succeeded` says which seeds succeed at each setting, and `asked` which count there (all, unless given), both
+    (settings, seeds). The threshold is that of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) with
+    the greatest likelihood. This curve does not fall, so it is fitted to the rise alone: the settings up to the one at
+    which the largest share succeeds. The same seed recurs in every setting, so the bootstrap for the interval (95 %,
+    percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no success, or
+    as many at the lowest setting as later on.
     """
     asked = np.ones_like(succeeded, dtype=bool) if asked is None else asked
-    share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)
+    share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)  # (settings,); 0 where no seed counts
     if not share.any():
         return None
-    n_rising = int(np.flatnonzero(share == share.max())[-1]) + 1
-    if n_rising < 3:
+    n_rising = int(np.flatnonzero(share == share.max())[-1]) + 1  # settings up to the last with the largest share
+    if n_rising < 3:  # too few settings for the three parameters of the curve
         return None
     settings = np.asarray(settings, dtype=float)[:n_rising]
-    succeeded, asked = succeeded[:n_rising], asked[:n_rising]
+    succeeded = succeeded[:n_rising]
+    asked = asked[:n_rising]
     n_seeds = succeeded.shape[1]
+    # How often each seed is drawn: once in the first column, which is the sample itself, then in each resample.
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
-    weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): first every seed once
-    wins = (succeeded & asked) @ weights  # (settings, 1 + resamples)
-    trials = asked @ weights
-    best = _most_likely_curves(settings, wins, trials)  # (3, 1 + resamples)
-    midpoints = best[0]
-    if midpoints[0] == settings[0]:
+    weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples)
+    n_successes = (succeeded & asked) @ weights  # (settings, 1 + resamples)
+    n_trials = asked @ weights  # (settings, 1 + resamples)
+    curves = _most_likely_curves(settings, n_successes, n_trials)  # (3, 1 + resamples)
+    thresholds = curves[0]
+    if thresholds[0] == settings[0]:  # of the sample itself: at the lowest setting as many succeed as later on
         return None
-    low, high = np.quantile(midpoints[1:], [0.025, 0.975]).tolist()
-    value = _refined_threshold(settings, wins[:, 0], trials[:, 0], best[:, 0])
+    low, high = np.quantile(thresholds[1:], [0.025, 0.975]).tolist()
+    value = _refined_threshold(settings, n_successes[:, 0], n_trials[:, 0], curves[:, 0])
     return Measured(value, min(low, value), max(high, value), n_seeds, "seeds")
 
 
-def _most_likely_curves(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """Threshold, width and lapse rate of the most likely curve of a grid for each column of counts, (3, columns)."""
-    curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))
-    counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, columns)
-    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
-    best = [(part.T @ log_probabilities.T).argmax(1) for part in parts]  # along rows: ten times faster
+def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials: np.ndarray) -> np.ndarray:
+    """For each sample its most likely curve of a grid: threshold, width and lapse rate, (3, samples).
+
+    The counts of a sample at each setting are a column of `n_successes` and `n_trials`, both (settings, samples).
+    """
+    curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))  # (3, curves), (curves, 2 settings)
+    n_failures = n_trials - n_successes
+    counts = np.concatenate([n_successes, n_failures]).astype(np.float32)  # (2 settings, samples)
+    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few samples at a time, to bound memory
+    # Log-likelihoods are (samples, curves), and not transposed: `argmax` along rows is ten times faster.
+    best = [(part.T @ log_probabilities.T).argmax(1) for part in parts]
     return curves[:, np.concatenate(best)]
 
 
-def _refined_threshold(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: np.ndarray) -> float:
-    """The threshold of the most likely curve near one of the grid (its threshold, width and lapse rate)."""
+def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: np.ndarray, start: np.ndarray) -> float:
+    """The threshold of the most likely curve, searched from one of the grid: its threshold, width and lapse rate."""
     from scipy.optimize import minimize
 
     def loss(curve: np.ndarray) -> float:
-        success = _probability_of_success(settings, curve[0], abs(curve[1]) + 1e-9, min(abs(curve[2]), 0.99))
-        return -float(wins @ np.log(success) + (trials - wins) @ np.log1p(-success))
+        """Minus the log-likelihood."""
+        threshold, width, lapse = curve
+        # The search may leave the range of width and lapse rate.
+        success = _probability_of_success(settings, threshold, abs(width) + 1e-9, min(abs(lapse), 0.99))
+        return -float(n_successes @ np.log(success) + (n_trials - n_successes) @ np.log1p(-success))
 
     return float(minimize(loss, start, method="Nelder-Mead").x[0])
 
 
 def _probability_of_success(
-    settings: np.ndarray, midpoint: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
+    settings: np.ndarray, threshold: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
 ) -> np.ndarray:
-    """P(success) at each setting, as in `threshold`.
+    """P(success) at each setting: (1 - lapse) / (1 + exp((threshold - setting) / width)).
 
     It is at least .001 and at most .999: otherwise a single unlucky seed far from the threshold would rule a curve out.
     """
-    exponent = np.clip((midpoint - settings) / width, -50, 50)  # beyond 50 the exponential changes nothing
+    exponent = np.clip((threshold - settings) / width, -50, 50)  # beyond 50 the exponential changes nothing
     return np.clip((1 - lapse) / (1 + np.exp(exponent)), 1e-3, 1 - 1e-3)
 
 
 @lru_cache(maxsize=2)  # a sweep has several thresholds; 130,000 curves take 30 MB
-def _grid_of_curves(at: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds, widths and lapse rates (3, curves), and log P of success, then of failure (curves, 2 settings)."""
-    settings = np.array(at)
+def _grid_of_curves(settings_tuple: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """All curves of a grid of thresholds, widths and lapse rates, (3, curves), and what each says of these settings.
+
+    That is log P(success) at every setting and then log P(failure) at every setting, (curves, 2 settings).
+    """
+    settings = np.array(settings_tuple)
+    n_settings = len(settings)
     span = settings[-1] - settings[0]
-    # Sixteen thresholds between any two settings, so that the grid is fine where the settings are close.
-    midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)
-    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 20), np.linspace(0, 0.9, 31), indexing="ij")
-    curves = np.stack([axis.ravel() for axis in grid])
-    success = _probability_of_success(settings, *curves[:, :, None])
+    # Every sixteenth of the way from each setting to the next, so that the grid is fine where the settings are close.
+    places = np.arange(16 * (n_settings - 1) + 1) / 16
+    thresholds = np.interp(places, np.arange(n_settings), settings)
+    widths = np.geomspace(span / 400, span / 4, 20)
+    lapses = np.linspace(0, 0.9, 31)
+    grid = np.meshgrid(thresholds, widths, lapses, indexing="ij")
+    curves = np.stack([parameter.ravel() for parameter in grid])  # (3, curves)
+    success = _probability_of_success(settings, *curves[:, :, None])  # (curves, settings)
     return curves, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)
 
 
@@ -285,10 +332,15 @@ SOME_SEEDS: Final = "holds in some seeds"  # of several networks whose verdicts 
 
 
 def decided(holds: bool, fails: bool | None = None) -> Verdict:
-    """The verdict on an exact number, or, with `fails`, on an interval: undecided where it neither holds nor fails."""
+    """The verdict on a statement that holds, or fails, for the whole of an interval: undecided where it does neither.
+
+    For an exact number `fails` is left out: what does not hold fails.
+    """
     if holds:
         return HOLDS
-    return FAILS if fails is None or fails else UNDECIDED
+    if fails is None or fails:
+        return FAILS
+    return UNDECIDED
 
 
 @dataclass(frozen=True)

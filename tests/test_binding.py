@@ -13,7 +13,6 @@ import polars
 import pytest
 import torch
 
-from assignadd.api import phases
 from assignadd.config import Config, Member, Optim, Recording
 from assignadd.dynamics import trajectory
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD, Curves
@@ -21,8 +20,8 @@ from assignadd.dynamics.trajectory import accuracy_curves, curves_of, followed, 
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
-from assignadd.page.data import population_data
 from assignadd.page.export import Settings, export
+from assignadd.page.population import population_data
 from assignadd.paper.generalisation.population_figures import census_data
 from assignadd.paper.ledger import ledger
 from assignadd.report.page import Page
@@ -89,7 +88,7 @@ def made_up(tmp_path_factory) -> Run:
 def run(request, made_up, tmp_path_factory) -> Run:
     if request.param == "made-up":
         return made_up
-    folder = tmp_path_factory.mktemp("shipped") / request.param  # a copy: `phases` keeps what it measures
+    folder = tmp_path_factory.mktemp("shipped") / request.param  # a copy: what is measured is kept
     shutil.copytree(shipped(request.param), folder)
     return Run.open(folder)
 
@@ -115,10 +114,10 @@ def test_the_expectation_is_that_of_the_made_up_networks(made_up):
 
 def test_curves_networks_and_phases(run, truth, models):
     assert len(models) == len(run.members)
-    for i, (e, (step, truly), found) in enumerate(zip(models, truth, phases(run), strict=True)):
+    for i, (e, (step, truly)) in enumerate(zip(models, truth, strict=True)):
         curves = accuracy_curves(run, i)
-        assert curves.binds == curves_of(e).binds == trajectory.binds(e) == phases_of(e).binds == found.binds == truly
-        for onset in (curves.binding, phases_of(e).binding, found.binding):
+        assert curves.binds == curves_of(e).binds == trajectory.binds(e) == phases_of(e).binds == truly
+        for onset in (curves.binding, phases_of(e).binding):
             assert (onset and onset.step) == step
         own = next(o for o in onsets_of(e) if o.curve == "1-var train")
         assert (own.threshold, own.onset) == (LEVEL, step)
@@ -146,7 +145,7 @@ def test_the_command_phases(run, truth, capsys):
     # For people: a sentence for one network, and for several a table with run, seed, addition, binding, ...
     table = said(capsys, "measure", "phases", str(run.path))
     row = (
-        rf"^ *{run.name} +\d+ +(?:[\d,]+|-) +([\d,]+|-)" if len(truth) > 1 else r"^ *binding: (?:step )?([\d,]+|never)"
+        rf"^ *{run.name} +\d+ +(?:[\d,]+|-) +([\d,]+|-)" if len(truth) > 1 else r"^ *binding +(?:step )?([\d,]+|never)"
     )
     shown = [int(step.replace(",", "")) if step[0].isdigit() else None for step in re.findall(row, table, re.MULTILINE)]
     assert shown == [step for step, _ in truth]

@@ -19,7 +19,7 @@ from assignadd.lazy import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-# A command, or a command and its action: the module and the class of its arguments, and what it does.
+# By name (a command, or a command and its action): "module:class" of its arguments in this package, and what it does.
 COMMANDS = {
     "ask": ("ask:Ask", "give one prompt to a trained model: answer, runner-up, attention"),
     "ask show": ("ask:Show", "print sequences of a task as a model sees them"),
@@ -56,17 +56,21 @@ GROUPS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 it failed, 2 bad input, 128 + n stopped by signal n."""
-    for stream in ("stdout", "stderr"):  # closed by the caller
-        if getattr(sys, stream) is None:
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # a stream that was closed before Python started
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
-    with _interrupts() as interrupted:
-        return _guarded(list(sys.argv[1:] if argv is None else argv), interrupted)
+    words = list(sys.argv[1:] if argv is None else argv)
+    with _listening_for_ctrl_c() as interrupts:
+        return _exit_code(words, interrupts)
 
 
-def _guarded(arguments: list[str], interrupted: list[int]) -> int:
-    """The exit code of a command; what a user can cause is one line on stderr."""
+def _exit_code(words: list[str], interrupts: list[int]) -> int:
+    """Runs the command of a command line and returns its exit code; an error that a user can cause is one line.
+
+    `interrupts` is empty until Ctrl-C is pressed, and tells an error that an interrupted import raised from a bug.
+    """
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(words)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -84,47 +88,57 @@ def _guarded(arguments: list[str], interrupted: list[int]) -> int:
         _drop_output()
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except Exception as error:
-        if interrupted:
+        if interrupts:
             return 128 + signal.SIGINT
+        # torch raises a RuntimeError, not a MemoryError, when memory is short.
         if isinstance(error, RuntimeError) and ("allocate" in str(error) or "out of memory" in str(error)):
             return _fail(f"out of memory ({str(error).splitlines()[0]})")
         raise
 
 
 def _fail(message: str, code: int = 1) -> int:
-    """Prints one line of bounded length, and returns the exit code."""
-    print(f"assignadd: {shortened(printable(' '.join(message.split())), LONGEST_LINE)}", file=sys.stderr)
+    """Prints an error on stderr as one line of bounded length, and returns the exit code `code`."""
+    line = " ".join(message.split())
+    print(f"assignadd: {shortened(printable(line), LONGEST_LINE)}", file=sys.stderr)
     return code
 
 
 def _drop_output() -> None:
-    """What is still to be printed goes nowhere: nobody reads it, or it cannot be written."""
-    with suppress(OSError, ValueError):  # a stream without a file
+    """Sends what is still to be printed nowhere: nobody reads it, or it cannot be written.
+
+    Otherwise Python would try to write it once more when it ends, and print a second error.
+    """
+    with suppress(OSError, ValueError):  # standard output may have no file descriptor, as in tests
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that is empty until Ctrl-C is pressed: an import that is interrupted may hide the exception."""
-    heard: list[int] = []
+def _listening_for_ctrl_c() -> Iterator[list[int]]:
+    """A list to which Ctrl-C adds the signal's number before it raises KeyboardInterrupt.
 
-    def hear(signum: int, frame: FrameType | None) -> None:
-        heard.append(signum)
-        sys.unraisablehook = lambda _: None
+    The list is needed because an import that is interrupted may raise another error instead.
+    """
+    interrupts: list[int] = []
+
+    def on_interrupt(signum: int, frame: FrameType | None) -> None:
+        interrupts.append(signum)
+        sys.unraisablehook = lambda _: None  # objects that are deleted meanwhile print no errors
         raise KeyboardInterrupt
 
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
-    if ours:
-        signal.signal(signal.SIGINT, hear)
+    # Only the main thread can set a handler, and a handler that the calling program has set is left alone.
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    replaces_handler = is_default and current_thread() is main_thread()
+    if replaces_handler:
+        signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield heard
+        yield interrupts
     finally:
-        if ours:
+        if replaces_handler:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _dispatch(words: list[str]) -> int:
-    """Runs the command of a command line and returns its exit code."""
+    """Runs the command that the words of a command line name, prints its output, and returns its exit code."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0
@@ -146,36 +160,59 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
-    """The command that the first words name, and the words after it."""
+    """The key of COMMANDS that the first words name, with its action if the second word is one; and the words after it.
+
+    A name that is unknown raises a UsageError with the one that was probably meant.
+    """
     name, *rest = words
     if name not in COMMANDS:
-        names = [known for known in COMMANDS if " " not in known]
-        homes = {action: f"{known} {action}" for known in names for action in actions(known)}
-        meant = f"; did you mean {homes[name]}?" if name in homes else did_you_mean(name, names)
-        raise UsageError(f"no command {name!r}{meant or '; one of ' + ', '.join(names)}")
-    if rest and f"{name} {rest[0]}" in COMMANDS:
-        return f"{name} {rest[0]}", rest[1:]
-    if rest and not rest[0].startswith("-") and actions(name):
-        # Of `runs` the next word is always an action; of other commands it may be a run or a prompt.
-        meant = did_you_mean(rest[0], actions(name))
-        if name == "runs" or (meant and not Path(rest[0]).exists() and not Path("runs", rest[0]).exists()):
-            one_of_them = "; one of " + ", ".join(actions(name))
-            raise UsageError(f"no action {rest[0]!r} of {name}{meant or one_of_them}")
+        raise UsageError(_unknown_command(name))
+    if not rest:
+        return name, rest
+    second = rest[0]
+    if f"{name} {second}" in COMMANDS:
+        return f"{name} {second}", rest[1:]
+    if actions(name) and not second.startswith("-"):
+        suggestion = did_you_mean(second, actions(name))
+        # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
+        is_action = name == "runs" or (suggestion and not _is_run(second))
+        if is_action:
+            all_actions = "; one of " + ", ".join(actions(name))
+            raise UsageError(f"no action {second!r} of {name}{suggestion or all_actions}")
     return name, rest
 
 
+def _is_run(word: str) -> bool:
+    """Whether a word is a run folder, or its name under runs/."""
+    return Path(word).exists() or Path("runs", word).exists()
+
+
+def _unknown_command(name: str) -> str:
+    """The error for a command that does not exist, with the one that was probably meant, or else all of them."""
+    commands = [known for known in COMMANDS if " " not in known]
+    # Somebody may type an action alone, such as `verify` for `runs verify`.
+    full_names = {action: f"{command} {action}" for command in commands for action in actions(command)}
+    if name in full_names:
+        return f"no command {name!r}; did you mean {full_names[name]}?"
+    return f"no command {name!r}{did_you_mean(name, commands) or '; one of ' + ', '.join(commands)}"
+
+
 def actions(command: str) -> dict[str, str]:
-    """The actions of a command, and what each does."""
-    return {name.partition(" ")[2]: what for name, (_, what) in COMMANDS.items() if name.startswith(f"{command} ")}
+    """The actions of a command and what each does, such as {"show": "print sequences ..."} for `ask`."""
+    prefix = f"{command} "
+    return {
+        name.removeprefix(prefix): description for name, (_, description) in COMMANDS.items() if name.startswith(prefix)
+    }
 
 
 def command_class(command: str) -> type:
-    """The class that has the arguments of a command as its fields, and runs it."""
-    module, _, name = COMMANDS[command][0].partition(":")
-    return getattr(import_module(f"assignadd.cli.{module}"), name)
+    """The class that has the arguments of a command as its fields, and runs it by `main`."""
+    module, _, class_name = COMMANDS[command][0].partition(":")
+    return getattr(import_module(f"assignadd.cli.{module}"), class_name)
 
 
 def _usage() -> str:
+    """What `assignadd --help` prints: every command in its group, with what it does."""
     lines = [
         "usage: assignadd COMMAND [OPTIONS]",
         "",
@@ -194,6 +231,6 @@ def _usage() -> str:
 
 
 def _actions_text(command: str) -> str:
-    """The lines below the options of a command that name its actions."""
-    lines = [f"  {command} {name:<12} {what}" for name, what in actions(command).items()]
+    """What `assignadd COMMAND --help` prints below the options: the command's actions, if it has any."""
+    lines = [f"  {command} {action:<12} {description}" for action, description in actions(command).items()]
     return "\n".join(["actions:", *lines]) if lines else ""

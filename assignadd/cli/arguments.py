@@ -63,73 +63,92 @@ class Argument:
     def types(self) -> set[Any]:
         """The types that one value may have, such as int and NoneType, or the words of a Literal."""
         parts = [self.kind, *get_args(self.kind)]
-        return {t for part in parts for t in (part, *get_args(part))}
+        # One level further down too: tuple[int, ...] | None holds int inside the tuple.
+        return {inner for part in parts for inner in (part, *get_args(part))}
 
     @property
     def metavar(self) -> str:
-        """What stands for the value in a synopsis."""
+        """What stands for the value in the usage and the help, such as RUN, N or {a,b}."""
         if self.positional:
-            return self.name.upper().removesuffix("S") if self.takes_many else self.name.upper()
+            name = self.name.upper()
+            return name.removesuffix("S") if self.takes_many else name  # RUN... for the field `runs`
         if get_origin(self.kind) is Literal:
             return "{" + ",".join(get_args(self.kind)) + "}"
-        return "N" if int in self.types else "X" if float in self.types else self.name.rpartition(".")[2].upper()
+        if int in self.types:
+            return "N"
+        if float in self.types:
+            return "X"
+        return self.name.rpartition(".")[2].upper()
 
     @property
     def synopsis(self) -> str:
         """The argument in the line of usage: RUN, [RUN] or RUN...; an option with its value."""
         if not self.positional:
             return f"{self.flags[-1]} {self.metavar}"
-        shown = self.metavar + "..." * self.takes_many
+        shown = f"{self.metavar}..." if self.takes_many else self.metavar
         return shown if self.required else f"[{shown}]"
 
     def value(self, words: str | list[str]) -> Any:
-        """The value of the field's type for a word, or for the words of a tuple; ranges are checked later."""
-        return tuple(map(self._of_one_word, words)) if isinstance(words, list) else self._of_one_word(words)
+        """The value of the field for the word, or the list of words, that the user gave; ranges are checked later."""
+        if isinstance(words, list):
+            return tuple(self._value_of_word(word) for word in words)
+        return self._value_of_word(words)
 
-    def _of_one_word(self, word: str) -> Any:
+    def _value_of_word(self, word: str) -> Any:
+        """One word as None, a path, a string or a number, whichever the field's type says."""
         if word == "None" and NoneType in self.types:
             return None
         if Path in self.types:
             return Path(word)
-        if str in self.types or word in self.types:
+        if str in self.types or word in self.types:  # a word of a Literal is in its types
             return word
         if get_origin(self.kind) is Literal:
             raise ConfigError(self.name, word, one_of(word, get_args(self.kind)))
         try:
             return int(word) if int in self.types else float(word)
         except ValueError:
-            section, _, name = self.name.rpartition(".")
-            kind = "a whole number" if int in self.types else "a number"
-            raise ConfigError(self.name, word, accepted(section, name) or kind) from None
+            section, _, setting = self.name.rpartition(".")
+            expected = accepted(section, setting)  # empty for an argument that is no setting
+            if not expected:
+                expected = "a whole number" if int in self.types else "a number"
+            raise ConfigError(self.name, word, expected) from None
 
 
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
-    """The arguments of a command's dataclass, those that it shares with others last.
+    """The arguments of a command's dataclass: its own fields first, then those that it inherits.
 
-    A field that holds settings stands for all of them.
+    A field that is itself a dataclass of settings stands for all of them: `task` for task.modulus, task.n_vars and so
+    on. `section` is what these names begin with, such as "task.". The help texts are read from the source, which takes
+    time, only `with_help`.
     """
-    hints, texts = get_type_hints(kind), _texts(kind) if with_help else {}
-    by_name = {f.name: f for f in fields(kind)}
+    types = get_type_hints(kind)
+    help_texts = _help_texts(kind) if with_help else {}
+    fields_by_name = {field.name: field for field in fields(kind)}
+    # `fields` has inherited fields first; __mro__ begins with the class itself.
     own_first = dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base))
-    for f in [by_name[name] for name in own_first if name in by_name]:
-        hint = hints[f.name]
-        if "typed" in f.metadata:
+    for name in own_first:
+        field = fields_by_name.get(name)
+        if field is None or "typed" in field.metadata:  # `typed` is the command line, which no argument sets
             continue
-        if is_dataclass(hint):
-            yield from arguments_of(hint, "" if hint is Config else f"{f.name}.", with_help)  # type: ignore[arg-type]
+        if is_dataclass(types[name]):
+            # The settings of a whole configuration are named by its sections, task.n_vars, without a name before them.
+            inner_section = "" if types[name] is Config else f"{name}."
+            yield from arguments_of(types[name], inner_section, with_help)
         else:
-            default = f.default if f.default_factory is MISSING else f.default_factory()
-            yield Argument(section + f.name, hint, default, "positional" in f.metadata, texts.get(f.name, ""))
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            positional = "positional" in field.metadata
+            yield Argument(section + name, types[name], default, positional, help_texts.get(name, ""))
 
 
-def _texts(kind: type) -> dict[str, str]:
-    """The text below each field in the source of a dataclass and of its bases."""
+def _help_texts(kind: type) -> dict[str, str]:
+    """The string below each field in the source of a dataclass and of its bases, by the name of the field."""
     texts = {}
-    for base in reversed(kind.__mro__[:-1]):
+    for base in reversed(kind.__mro__[:-1]):  # all but `object`; a class replaces the text of its base
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
         for node, below in pairwise(definition.body):
             match node, below:
+                # `name: type` with a string as the next statement
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
                     texts[name] = " ".join(text.split())
     return texts
@@ -142,86 +161,104 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def parser_of(kind: type, prog: str, more: str = "", with_help: bool = False) -> argparse.ArgumentParser:
-    """The parser of a command; `more` is printed below its options."""
-    known = list(arguments_of(kind, with_help=with_help))
-    words = [a.synopsis for a in known if a.positional]
-    required = [a.synopsis for a in known if a.required and not a.positional]
+def parser_of(kind: type, command: str, epilog: str = "", with_help: bool = False) -> argparse.ArgumentParser:
+    """The parser for the arguments of a command, from its dataclass; `epilog` is printed below the options."""
+    arguments = list(arguments_of(kind, with_help=with_help))
+    positionals = [argument.synopsis for argument in arguments if argument.positional]
+    required_options = [argument.synopsis for argument in arguments if argument.required and not argument.positional]
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     parser = _Parser(
-        usage=" ".join(["assignadd", prog, *words, *required, "[OPTIONS]"]),
+        usage=" ".join(["assignadd", command, *positionals, *required_options, "[OPTIONS]"]),
         description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in paragraphs),
-        epilog=more,
+        epilog=epilog,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sections: dict[str, Any] = {}
-    for argument in known:
+    groups: dict[str, Any] = {}  # of options in the help, by section of the settings
+    for argument in arguments:
         section = argument.name.rpartition(".")[0]
-        if section and section not in sections:
-            sections[section] = parser.add_argument_group(f"settings of {section}")
-        _add(sections.get(section, parser), argument)
+        if section and section not in groups:
+            groups[section] = parser.add_argument_group(f"settings of {section}")
+        _add(argument, groups[section] if section else parser)
     return parser
 
 
-def _add(group: Any, argument: Argument) -> None:
-    """Adds an argument to a parser; a bool has two flags, of which the help lists the one that changes something."""
-    unset = argument.default in (MISSING, None, (), "") or argument.kind is bool
-    shown = "" if unset else f" (default: {argument.default})"
-    text = (argument.help + shown).replace("%", "%%")
+def _add(argument: Argument, group: Any) -> None:
+    """Adds an argument to a parser, or to a group of options of it.
+
+    A bool has two flags, --x and --no-x, of which the help lists the one that changes the default.
+    """
+    has_default = argument.default not in (MISSING, None, (), "") and argument.kind is not bool
+    default = f" (default: {argument.default})" if has_default else ""
+    text = (argument.help + default).replace("%", "%%")  # argparse takes a single % for a placeholder
     if argument.positional:
         group.add_argument(argument.name, metavar=argument.metavar, nargs=argument.nargs, help=text)
     elif argument.kind is bool:
-        section, dot, last = argument.flags[0].removeprefix("--").rpartition(".")
-        for flag, value in ((f"--{section}{dot}{last}", True), (f"--{section}{dot}no-{last}", False)):
+        (true_flag,) = argument.flags
+        section, dot, name = true_flag.removeprefix("--").rpartition(".")
+        false_flag = f"--{section}{dot}no-{name}"  # --numerics.no-tf32
+        for flag, value in ((true_flag, True), (false_flag, False)):
             shown_help = text if value != argument.default else argparse.SUPPRESS
             group.add_argument(flag, dest=argument.name, action="store_const", const=value, help=shown_help)
     else:
-        named = {"dest": argument.name, "required": argument.required}
-        group.add_argument(*argument.flags, metavar=argument.metavar, nargs=argument.nargs, help=text, **named)
+        group.add_argument(
+            *argument.flags,
+            dest=argument.name,
+            required=argument.required,
+            metavar=argument.metavar,
+            nargs=argument.nargs,
+            help=text,
+        )
 
 
-def read(kind: type[T], arguments: Sequence[str], prog: str, more: str = "") -> T:
-    """An instance of a command's dataclass from its arguments; `--help` prints the options and exits."""
-    with_help = not {"-h", "--help"}.isdisjoint(arguments)
-    parser = parser_of(kind, prog, more, with_help)
+def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") -> T:
+    """An instance of a command's dataclass from the words after the command; `--help` prints the options and exits."""
+    with_help = not {"-h", "--help"}.isdisjoint(words)
+    parser = parser_of(kind, command, epilog, with_help)
     # An option may be written with underscores, as the field is: --n_seeds.
-    hyphenated = [re.sub("^--[^=]*", lambda name: name[0].replace("_", "-"), word) for word in arguments]
+    hyphenated = [re.sub("^--[^=]*", lambda option: option[0].replace("_", "-"), word) for word in words]
     parsed, unknown = parser.parse_known_intermixed_args(hyphenated)
-    known = {argument.name: argument for argument in arguments_of(kind)}
+    arguments = {argument.name: argument for argument in arguments_of(kind)}
     for word in unknown:
         if word.startswith("-"):
-            raise UsageError(_unknown_option(word.partition("=")[0], list(known.values()), prog))
+            raise UsageError(_unknown_option(word.partition("=")[0], list(arguments.values()), command))
         raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
-    values = {name: word if isinstance(word, bool) else known[name].value(word) for name, word in vars(parsed).items()}
-    settings = {name: values.pop(name) for name in list(values) if "." in name}
-    for f in fields(kind):  # type: ignore[arg-type]
-        if "typed" in f.metadata:
-            values[f.name] = shlex.join(["assignadd", *prog.split(), *arguments])
-        elif f.name in ("settings", "task"):
-            config = _config(values, settings)
-            values[f.name] = config if f.name == "settings" else config.task
+    values: dict[str, Any] = {}  # of the fields of the dataclass
+    settings: dict[str, Any] = {}  # by their dotted names
+    for name, given in vars(parsed).items():
+        value = given if isinstance(given, bool) else arguments[name].value(given)
+        if "." in name:
+            settings[name] = value
+        else:
+            values[name] = value
+    for field in fields(kind):  # type: ignore[arg-type]
+        if "typed" in field.metadata:
+            values[field.name] = shlex.join(["assignadd", *command.split(), *words])
+        elif field.name == "settings":
+            values["settings"] = _config(values, settings)
+        elif field.name == "task":
+            values["task"] = _config(values, settings).task
     return kind(**values)
 
 
 def _config(values: dict[str, Any], settings: dict[str, Any]) -> Config:
-    """The configuration of --preset and --config with the settings that are given."""
+    """The configuration that --preset and --config name, with single settings (by dotted names) on top of it."""
     base = base_config(values.get("preset", "paper"), values.get("config"))
-    if not named_operation(settings.get("task.operation", "add")):
+    if not named_operation(settings.get("task.operation", "add")):  # a file with the table of an operation
         from assignadd.runs.config_json import with_operation
 
         settings = with_operation(settings)
     return with_settings(base, settings)
 
 
-def _unknown_option(name: str, known: Sequence[Argument], prog: str) -> str:
-    """What is wrong with an option that does not exist, and which one was probably meant."""
-    for argument in known:
-        if argument.positional and name in argument.flags:
+def _unknown_option(option: str, arguments: Sequence[Argument], command: str) -> str:
+    """The error for an option that a command does not have, and which one was probably meant."""
+    for argument in arguments:
+        if argument.positional and option in argument.flags:
             word = argument.metavar
-            return f"unknown option {name}; {word} is given without it: assignadd {prog} ... {word}"
-    flags = [flag for argument in known if not argument.positional for flag in argument.flags]
-    settings = [flag for flag in flags if flag.rpartition(".")[2] == name.lstrip("-")]  # --optim.steps for --steps
-    meant = f"; did you mean {settings[0]}?" if settings else did_you_mean(name, flags)
-    return f"unknown option {name}{meant or f'; `assignadd {prog} --help` lists the options'}"
+            return f"unknown option {option}; {word} is given without it: assignadd {command} ... {word}"
+    flags = [flag for argument in arguments if not argument.positional for flag in argument.flags]
+    same_name = [flag for flag in flags if flag.rpartition(".")[2] == option.lstrip("-")]  # --optim.steps for --steps
+    suggestion = f"; did you mean {same_name[0]}?" if same_name else did_you_mean(option, flags)
+    return f"unknown option {option}{suggestion or f'; `assignadd {command} --help` lists the options'}"

@@ -14,6 +14,9 @@ from assignadd.config import Config, ConfigError, Task
 from assignadd.config.errors import one_of, printable
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from assignadd.model.transformer import Transformer
     from assignadd.runs.folder import Run
 
 
@@ -34,68 +37,83 @@ class Ask(OneModel, Printing):
 
         run = options.run_or_newest(self.run)
         tokens = parse(self.prompt, run.config.task, options.check_seed("padding", self.padding))
-        from assignadd.model.transformer import Transformer  # with torch, which takes a second to load
+        from assignadd.model.transformer import Transformer  # here, as it loads torch, which takes a second
 
         index = run.index_of(self.seed)
-        step, model = run.model_at(self.step, index)
-        reply = _reply(run, Transformer.from_stack(model, 0), tokens, index) | {"run": run.name, "step": step}
+        step, stack = run.model_at(self.step, index)
+        reply = _reply(run, Transformer.from_stack(stack, 0), tokens, index) | {"run": run.name, "step": step}
         return Output([_answer(reply), _attention(reply)], reply)
 
 
-def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any]:
+def _reply(run: Run, model: Transformer, tokens: list[int], index: int) -> dict[str, Any]:
+    """What --json prints: the answer of a run's model with this index to one prompt, and the attention of `=`."""
     import torch
 
     from assignadd.task.text import answer, render
     from assignadd.task.vocabulary import Vocabulary
 
-    task, vocabulary = run.config.task, Vocabulary(run.config.task)
+    task = run.config.task
+    vocabulary = Vocabulary(task)
     with torch.no_grad():
-        logits, cache = model.run_with_cache(
+        # The hooked patterns are one per layer, in the order of the layers, each (1, heads, T, T).
+        logits, patterns = model.run_with_cache(
             torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
         )
-    probabilities = logits[0, -1].softmax(-1)
-    best = probabilities.topk(2)
+    best_two = logits[0, -1].softmax(-1).topk(2)
     label = answer(tokens, task)
-    attention = {
-        f"layer {i + 1}" + (f" head {head}" if len(pattern[0]) > 1 else ""): weights[-1].tolist()
-        for i, pattern in enumerate(cache.values())
-        for head, weights in enumerate(pattern[0])  # (heads, T, T)
-    }
+    attention: dict[str, list[float]] = {}  # of `=`, the last token, to every token
+    for layer, pattern in enumerate(patterns.values(), 1):
+        heads = pattern[0]  # (heads, T, T)
+        for head, weights in enumerate(heads):
+            name = f"layer {layer}" if len(heads) == 1 else f"layer {layer} head {head}"
+            attention[name] = weights[-1].tolist()
     return {
         "text": render(tokens, task),
-        "tokens": [vocabulary.name(t) for t in tokens],
-        "answer": int(best.indices[0]),
-        "probability": float(best.values[0]),
-        "runner_up": int(best.indices[1]),
-        "runner_up_probability": float(best.values[1]),
+        "tokens": [vocabulary.name(token) for token in tokens],
+        "answer": int(best_two.indices[0]),
+        "probability": float(best_two.values[0]),
+        "runner_up": int(best_two.indices[1]),
+        "runner_up_probability": float(best_two.values[1]),
         "label": label,
-        "correct": int(best.indices[0]) == label,
-        "kind": _kind(task, run, tokens, index),
+        "correct": int(best_two.indices[0]) == label,
+        "kind": _kind(task, run.seen[index], tokens),
         "attention": attention,
         "seed": run.members[index].seed,
     }
 
 
-def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
-    """How near to training the prompt is: variables, seen or held-out pair, banned slots."""
+def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
+    """How near to training a prompt is, such as "1-var, held-out pair (17, 19), 1 banned slot".
+
+    `seen` says for each pair of numbers whether training may add it, (N, N).
+    """
     from assignadd.task.evalsets import LITERAL, TUPLE, count_banned
     from assignadd.task.positions import operand_slots
     from assignadd.task.text import operand_values
     from assignadd.task.vocabulary import Vocabulary
 
     vocabulary = Vocabulary(task)
-    asked = [tokens[slot] for slot in operand_slots(task)]
-    operands = [t - vocabulary.first_variable if vocabulary.is_variable(t) else LITERAL for t in asked]
+    operand_tokens = [tokens[slot] for slot in operand_slots(task)]
+    # The index of each operand's variable, or LITERAL for a number.
+    operands = [
+        token - vocabulary.first_variable if vocabulary.is_variable(token) else LITERAL for token in operand_tokens
+    ]
+    n_vars = sum(operand != LITERAL for operand in operands)
     values = operand_values(tokens, task)
-    pair = f"{'seen' if run.seen[index][values] else 'held-out'} {TUPLE[task.operands]} ({', '.join(map(str, values))})"
-    banned, n_vars = count_banned(task, *operands), sum(x != LITERAL for x in operands)
-    return f"{n_vars}-var, {pair}" + (f", {banned} banned slot{'s' * (banned > 1)}" if banned else "")
+    seen_or_not = "seen" if seen[values] else "held-out"
+    kind = f"{n_vars}-var, {seen_or_not} {TUPLE[task.operands]} ({', '.join(map(str, values))})"
+    n_banned = count_banned(task, *operands)
+    if n_banned:
+        kind += f", {n_banned} banned slot{'s' * (n_banned > 1)}"
+    return kind
 
 
 def _answer(reply: dict[str, Any]) -> Text:
-    """The prompt with its answer, and how sure the model is."""
-    right = ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")
-    colour, verdict = right
+    """The prompt with its answer, whether that is right, and how sure the model is."""
+    if reply["correct"]:
+        colour, verdict = "green", "as it should be"
+    else:
+        colour, verdict = "red", f"wrong, the answer is {reply['label']}"
     where = f"{printable(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
     return Text.assemble(
         f"{reply['text']}  ",
@@ -107,16 +125,19 @@ def _answer(reply: dict[str, Any]) -> Text:
 
 
 def _attention(reply: dict[str, Any]) -> Table:
-    """A row for each layer (and head), a column for each token."""
-    tokens = [Column(token, "PAD" if token == "." else token, "3.0f", style=_heat) for token in reply["tokens"]]
+    """The attention of `=`: a row for each layer (and head), a column for each token of the prompt."""
+    table_columns = [Column("layer", " ")]
+    for token in reply["tokens"]:
+        table_columns.append(Column(token, "PAD" if token == "." else token, "3.0f", style=_heat))
     rows = [(layer, *(100 * weight for weight in weights)) for layer, weights in reply["attention"].items()]
-    return Table("attention from =, in percent", [Column("layer", " "), *tokens], rows)
+    return Table("attention from =, in percent", table_columns, rows)
 
 
 def _heat(percent: float) -> str:
-    """The style of a share of attention: blue that deepens with it."""
-    level = min(1.0, percent / 100) ** 0.5
-    red, green, blue = (round(255 + (c - 255) * level) for c in (8, 81, 156))
+    """The style of a share of attention, in the words of `rich`: from black on white to white on dark blue."""
+    level = min(1.0, percent / 100) ** 0.5  # the root makes small shares visible
+    dark_blue = (8, 81, 156)
+    red, green, blue = (round(255 + (channel - 255) * level) for channel in dark_blue)
     ink = "white" if level > 0.55 else "black"
     return f"{ink} on rgb({red},{green},{blue})"
 
@@ -141,7 +162,7 @@ class Show(FromPreset, Printing):
     """Seed for where a typed prompt's PADs fall. If None, in front."""
 
     def main(self) -> Output:
-        task = Config(task=self.task).task  # checked
+        task = Config(task=self.task).task  # a configuration checks its settings
         options.check_count("n", self.n)
         options.check_seed("seed", self.seed)
         options.check_seed("padding", self.padding)
@@ -155,13 +176,20 @@ class Show(FromPreset, Printing):
         if self.prompt is not None:
             sequences = [parse(self.prompt, task, self.padding)]
         else:
-            sets = {s.name: s for s in all_sets(task)}
+            sets = {evalset.name: evalset for evalset in all_sets(task)}
             if self.set is not None and self.set not in sets:
                 raise ConfigError("set", self.set, one_of(self.set, sets))
-            sampler = Sampler([task], pair_split(task, self.seed)[None], [self.seed], sets.get(self.set or ""))
+            evalset = None if self.set is None else sets[self.set]  # None: the training law
+            sampler = Sampler([task], pair_split(task, self.seed)[None], [self.seed], evalset)
             sequences = sampler.sample(0, self.n).tokens[0].tolist()
-        rows = [([vocabulary.name(t) for t in s], render(s, task), answer(s, task)) for s in sequences]
-        document = [{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows]
-        cells = [(" ".join(f"{token:>2}" for token in tokens), label) for tokens, _, label in rows]
-        title = rows[0][1] if self.prompt is not None else self.set or "sequences of the training law"
-        return Output([Table(title, columns("tokens", "answer"), cells)], document)
+        document: list[dict[str, Any]] = [
+            {
+                "tokens": [vocabulary.name(token) for token in sequence],
+                "text": render(sequence, task),
+                "answer": answer(sequence, task),
+            }
+            for sequence in sequences
+        ]
+        rows = [(" ".join(f"{token:>2}" for token in line["tokens"]), line["answer"]) for line in document]
+        title = document[0]["text"] if self.prompt is not None else self.set or "sequences of the training law"
+        return Output([Table(title, columns("tokens", "answer"), rows)], document)

@@ -10,6 +10,7 @@ from assignadd.cli.options import FromPreset
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config import Config, ConfigError
 
+# How many models are in the stacks that are timed.
 CUDA_STACKS = (1, 8, 32, 128)
 CPU_STACKS = (1, 2, 8)
 
@@ -43,18 +44,20 @@ class Bench(FromPreset, Printing):
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
+    """What --json prints on a CPU: a training step on one and two threads, the sampler, the evaluation and stacks."""
     from assignadd.runs.environment import cpu_model
     from assignadd.training import speed
 
     cores = options.resolve_threads(None)
+    thread_counts = range(1, min(cores, 2) + 1)
     with console.status("measuring"):
-        counts = range(1, min(cores, 2) + 1)
         return {
             "machine": cpu_model(),
             "backend": _backend(config, "cpu"),
-            "threads": {str(n): speed.on_threads(config, n, args.seconds) for n in counts},
+            "threads": {str(n): speed.on_threads(config, n, args.seconds) for n in thread_counts},
             "sampler_per_second": speed.sampler_rate(config, args.seconds),
             **speed.evaluation(config, args.seconds),
+            # by the number of models, milliseconds per model and step
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
@@ -62,16 +65,19 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
 
 
 def _backend(config: Config, device: str) -> str:
-    """Which kernels train this architecture there; autograd where the tables do not cover it."""
+    """The name of the kernels that train this architecture on a device; autograd where we have none for it."""
     import torch
 
     from assignadd.model.kernels import kernels_for
     from assignadd.model.table import covers
 
-    return kernels_for(config, torch.device(device), stacked=True).name if covers(config) else "autograd"
+    if not covers(config):
+        return "autograd"
+    return kernels_for(config, torch.device(device), stacked=True).name
 
 
 def _cuda(config: Config, args: Bench) -> dict[str, Any]:
+    """What --json prints on a GPU: microseconds per model and step, for stacks of several sizes."""
     import torch
 
     from assignadd.runs.environment import cpu_model
@@ -90,21 +96,30 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
 
 
 def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
-    names = {
+    """The tables and lines that people read of the result of `_cpu`."""
+    labels = {
         "sgemm_gflops": "matrix products, GFLOP/s",
         "step_ms": "training step, ms",
         "floor_ms": "matrix products alone, ms",
         "step_over_floor": "step / matrix products",
     }
-    threads = [Column(f"{n} thread{'s' * (n != '1')}", form=".2f") for n in result["threads"]]
-    rows = [(label, *(times[key] for times in result["threads"].values())) for key, label in names.items()]
+    by_threads = result["threads"]  # for each number of threads, as text, its measurements by name
+    step_columns = [Column(f"one model, batch {config.optim.batch}")]
+    step_columns += [Column(f"{n} thread{'s' * (n != '1')}", form=".2f") for n in by_threads]
+    step_rows = [
+        (label, *(measurements[name] for measurements in by_threads.values())) for name, label in labels.items()
+    ]
     stacks = result["stacks"]
-    by_size = [(n, ms, stacks["1"] / ms) for n, ms in stacks.items()]
-    sizes = [Column("models"), Column("ms per model and step", form=".2f"), Column("times one model", form=".2f")]
+    stack_columns = [
+        Column("models"),
+        Column("ms per model and step", form=".2f"),
+        Column("times one model", form=".2f"),
+    ]
+    stack_rows = [(n, ms, stacks["1"] / ms) for n, ms in stacks.items()]
     return [
-        Table("training step", [Column(f"one model, batch {config.optim.batch}"), *threads], rows),
+        Table("training step", step_columns, step_rows),
         f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}",
-        Table("stacks on all cores", sizes, by_size),
+        Table("stacks on all cores", stack_columns, stack_rows),
         f"sampler: {result['sampler_per_second']:,.0f} sequences/s on one thread",
         f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread, "
         f"{result['evaluation_over_floor']:.2f} times matrix products alone",
@@ -113,20 +128,20 @@ def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
 
 
 def _advice(result: dict[str, Any]) -> str:
-    """What to give `assignadd train --threads`."""
-    times = {n: t["step_ms"] for n, t in result["threads"].items()}
-    best = min(times, key=lambda n: times[n])
-    return f"One model trains fastest with --threads {best}; several train in parallel, each on one thread."
+    """A sentence that says what to give `assignadd train --threads`: the number with the fastest step."""
+    step_ms = {n: measurements["step_ms"] for n, measurements in result["threads"].items()}
+    fastest = min(step_ms, key=step_ms.__getitem__)
+    return f"One model trains fastest with --threads {fastest}; several train in parallel, each on one thread."
 
 
 def _cuda_table(result: dict[str, Any], config: Config) -> Table:
-    rows = [(int(n), us, 1e6 / us) for n, us in result["us_per_model_step"].items()]
+    """The table that people read of the result of `_cuda`: a row for each size of stack."""
+    rows = [(int(n), microseconds, 1e6 / microseconds) for n, microseconds in result["us_per_model_step"].items()]
     table_columns = [
         *columns("models"),
         Column("us per model and step", form=".1f"),
         Column("model-steps a second", form=",.0f"),
     ]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
-    return Table(
-        title, table_columns, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
-    )
+    caption = f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
+    return Table(title, table_columns, rows, caption)

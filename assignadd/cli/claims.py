@@ -22,7 +22,7 @@ from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.ledger.claim import Claim, Record
+    from assignadd.ledger.claim import Claim, Line, Record
     from assignadd.network import Network
     from assignadd.sweeps.population import Populations
 
@@ -48,7 +48,8 @@ class Judging(Measuring):
     """The folder of your own `assignadd sweep two-var`."""
 
     @property
-    def populations(self) -> tuple[Path | None, ...]:
+    def populations(self) -> tuple[Path | None, Path | None, Path | None]:
+        """The folders of the user's own sweeps: over seeds, fraction and two-var. None stands for the package's."""
         return self.census, self.fraction, self.two_var
 
 
@@ -78,46 +79,54 @@ class Claims(Judging, Printing):
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
-        claims = [claim for file in self.with_ for claim in claims_in(file)]
-        args = self._with_shipped_run(claims)
+        users_claims = [claim for file in self.with_ for claim in claims_in(file)]
+        args = self._with_shipped_run(users_claims)
         if self.out is not None:
             from assignadd.runs.files import claim_file
 
+            # The function says whether the file is one that this command wrote, and may be replaced.
             claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
         processes = self.cores
         seeds = options.parse_seeds(args.seeds) if args.seeds else None
         networks = with_seeds(read_networks(args.runs, self.step, self.n), seeds)
         populations = read_populations(networks, self)
-        for run in runs_of(networks):
-            if self.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
-                measured_table(run, processes)
-        command = asked(args)
+        if self.only is None:
+            for run in runs_of(networks):
+                # What is measured at every checkpoint is stored beside the run, for the next command too.
+                if len(run.steps) > 1 and os.access(run.path, os.W_OK):
+                    measured_table(run, processes)
+        command = claims_command(args)
         with console.status("measuring") as status:
             records = ledger(
                 networks, command, self.only, lambda claim: status.update(f"measuring {claim}"), populations, processes,
-                claims,
+                users_claims,
             )  # fmt: skip
         if self.out is not None:
             atomic.write(self.out, ledger_document(records, networks, command))
-        broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
-        lines = lines_of(records)
-        shown = _by_label(records) if self.only is None and not self.all else [lines]
+        is_broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
+        every_line = record_table(records)
+        parts = _by_label(records) if self.only is None and not self.all else [every_line]
         documents = [dataclasses.asdict(record) for record in records]
-        return Output([*shown, *_tally(records, networks)], documents, lines, int(broken))
+        return Output([*parts, *_tally(records, networks)], documents, every_line, 1 if is_broken else 0)
 
-    def _with_shipped_run(self, claims: Sequence[Claim]) -> Claims:
-        """These arguments, with a network of the package where one is needed and none is given."""
+    def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
+        """These arguments, with a network of the package where one is needed and none is given.
+
+        Refuses claims of a user that have the id of one of the paper's, and an --only that no claim answers to.
+        """
         from assignadd.paper.ledger import CLAIMS, chosen
 
-        if known := {claim.id for claim in CLAIMS} & {claim.id for claim in claims}:
-            raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
-        wanted = chosen(self.only, claims)  # refuses a name before anything is measured
-        if self.runs or all(claim.measure is None for claim in wanted):
+        if taken := {claim.id for claim in CLAIMS} & {claim.id for claim in users_claims}:
+            raise UsageError(f"the paper's claims have one called {min(taken)} already: give yours another id")
+        claims = chosen(self.only, users_claims)
+        # A claim without a `measure` is about many seeds, and needs no network.
+        if self.runs or all(claim.measure is None for claim in claims):
             return self
         if not any(self.populations):
             # One of its six networks: all claims about one take a minute or two.
             return dataclasses.replace(self, runs=(options.shipped_run().name,), seeds=self.seeds or "0")
-        if all(claim.measure is not None for claim in wanted):
+        # With a population of the user's own only the claims about many seeds are judged, if there are any.
+        if all(claim.measure is not None for claim in claims):
             raise UsageError(f"{self.only} is about trained networks: assignadd claims RUN --only {self.only}")
         return self
 
@@ -133,29 +142,33 @@ def claims_in(path: Path) -> tuple[Claim, ...]:
     return claims
 
 
-def asked(args: Judging) -> str:
-    """The command line that asks for the same ledger again."""
-    options_given: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
+def claims_command(args: Judging) -> str:
+    """The command line of `assignadd claims` that judges the same claims on the same networks and populations again.
+
+    `args` are those of `claims`, or of a command that judges the claims for a page. It has the options that are not at
+    their defaults.
+    """
+    values: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
     if isinstance(args, Claims):
-        options_given["--seeds"] = args.seeds
-        options_given["--with"] = shlex.join(map(str, args.with_)) or None
-    options_given |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
+        values["--seeds"] = args.seeds
+        values["--with"] = shlex.join(map(str, args.with_)) or None
+    values |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
     words = ["assignadd", "claims", *args.runs]
-    for option, value in options_given.items():
+    for option, value in values.items():
         if value is not None:
             words += [option, str(value)]
     return shlex.join(words)
 
 
 def read_populations(networks: Sequence[Network], args: Judging) -> Populations:
-    """The populations of seeds that the flags name, else the package's where they are of the same task."""
+    """The populations of seeds that the options name; else the package's, if the networks have the paper's task."""
     from assignadd.sweeps.population import populations_for
 
     return populations_for([network.config for network in networks], *args.populations)
 
 
-def lines_of(records: Sequence[Record]) -> Table:
-    """A row for each claim, and one for each further reading of it."""
+def record_table(records: Sequence[Record]) -> Table:
+    """The table of the records: a row for each claim, and below it a row for each further reading of it."""
     table_columns = [
         Column("id"),
         Column("verdict", style=lambda verdict: COLOURS.get(verdict, "yellow")),
@@ -172,42 +185,52 @@ def lines_of(records: Sequence[Record]) -> Table:
         Column("comment", only="detail"),
     ]
     rows: list[tuple[Any, ...]] = []
-    for r in records:
-        lines = [(r.id, r.paper, r.claim, r.comment, r)]
-        lines += [(f"{r.id}:{reading.id}", None, reading.says, None, reading) for reading in r.readings]
-        for id, paper, claim, comment, line in lines:
-            interval = f"{line.low:.4f} to {line.high:.4f}" if line.low is not None and line.low != line.high else None
-            sample = line.sample if line.value is not None else None
-            numbers = (line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample)
-            rows.append((id, line.verdict, r.label, *numbers, paper, claim, comment or None))
+    for record in records:
+        rows.append((record.id, *_result(record.label, record), record.paper, record.claim, record.comment or None))
+        for reading in record.readings:
+            rows.append((f"{record.id}:{reading.id}", *_result(record.label, reading), None, reading.says, None))
     return Table("", table_columns, rows)
 
 
+def _result(label: str, line: Line) -> tuple[Any, ...]:
+    """What a claim and a further reading have in common, from verdict to sample, in the order of the columns."""
+    interval = None
+    if line.low is not None and line.low != line.high:
+        interval = f"{line.low:.4f} to {line.high:.4f}"
+    sample = line.sample if line.value is not None else None
+    return line.verdict, label, line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample
+
+
 def _verdict(record: Record) -> str:
-    """The verdict for counting: "holds in 3 of 5 seeds", "holds in 4 of 5 seeds" and so on are one."""
+    """A record's verdict for counting: "2 hold, 1 fails", "1 holds, 2 fail" and so on count as one, SOME_SEEDS."""
     return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 
 def _by_label(records: Sequence[Record]) -> list[Table | str]:
-    """A row for each label of the paper with its verdicts counted, and the claims that do not hold by name."""
-    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if any(_verdict(r) == verdict for r in records)]
-    labels = dict.fromkeys(r.label for r in records)
-    counts = {label: Counter(_verdict(r) for r in records if r.label == label) for label in labels}
-    rows = [(label, counts[label].total(), *(counts[label][v] or None for v in verdicts)) for label in labels]
-    failing = [record.id for record in records if _verdict(record) in (FAILS, BROKEN)]
-    caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
-    return [
-        Table("claims by the paper's figure or section", columns("label", "claims", *verdicts), rows, caption),
-        *([f"do not hold: {', '.join(failing)}"] if failing else []),
+    """A row for each label of the paper with its verdicts counted, and a line with the claims that do not hold."""
+    counts: dict[str, Counter[str]] = {}  # of verdicts, by label
+    for record in records:
+        counts.setdefault(record.label, Counter())[_verdict(record)] += 1
+    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if any(counter[verdict] for counter in counts.values())]
+    rows = [
+        (label, counter.total(), *(counter[verdict] or None for verdict in verdicts))
+        for label, counter in counts.items()
     ]
+    caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
+    parts: list[Table | str] = [
+        Table("claims by the paper's figure or section", columns("label", "claims", *verdicts), rows, caption)
+    ]
+    failing = [record.id for record in records if _verdict(record) in (FAILS, BROKEN)]
+    if failing:
+        parts.append(f"do not hold: {', '.join(failing)}")
+    return parts
 
 
 def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:
+    """The last lines: how many claims have each verdict, and which networks do not bind."""
     counts = Counter(_verdict(record) for record in records)
-    lines = [
-        f"{len(records)} claim{'s' * (len(records) != 1)}: "
-        + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-    ]
+    counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    lines = [f"{len(records)} claim{'s' * (len(records) != 1)}: {counted}"]
     if not_binding := [f"seed {network.seed} of {network.name}" for network in networks if not binds(network)]:
         lines.append(
             f"{len(not_binding)} of {len(networks)} networks do not bind ({', '.join(not_binding)}): claims about "

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from assignadd.interventions.specification import Intervention
+    from assignadd.interventions.specification import Intervention, Swap
     from assignadd.model.stack import Stack
     from assignadd.paper.causes.interchange import Outcome
     from assignadd.runs.folder import Run
     from assignadd.task.positions import Positions
 
-# One for each two types of sums.
+# A pair of prompts for each of the 3 x 3 combinations of their types: no, one or two variables in the sum.
 LEAST_PAIRS = 9
-# How well these are exchanged depends on the number of variables in the sum, which the ledger keeps apart too.
+# Alignments whose accuracy depends on the number of variables in the sum; the claims keep these apart too.
 QUERIES = ("operand query", "query in QK2")
 # What `intervene interchange` exchanges, by the name of its column.
 EXCHANGED = {
@@ -58,16 +58,20 @@ class Intervene(OneModel, Printing):
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         reply = _reply(run, step, index, model, self.prompt, interventions)
-        words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
         if not self.explain:
             return Output(_before_and_after(reply), reply)
+        words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
         return Output([*words, *_before_and_after(reply)], reply | {"explanation": words})
 
 
 def _reply(
     run: Run, step: int, index: int, model: Stack, prompt: str, interventions: Sequence[Intervention]
 ) -> dict[str, Any]:
-    """The answers to a prompt, and the accuracy on the reference sequences, before and after the interventions."""
+    """What --json prints: the answers to a prompt, and the accuracy on reference sequences, before and after.
+
+    `model` is the run's model with this index at this step. The reference sequences are training sequences, from which
+    interventions by mean or by resampling take their values.
+    """
     import torch
 
     from assignadd.interventions.apply import apply, donors_of, reference_sequences
@@ -79,23 +83,26 @@ def _reply(
     tokens = torch.tensor([parse(prompt, task)])
     reference = reference_sequences(run.configs[index], run.seen[index])
     _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
-    donor = donors_of(run, step)
-    # The stack has one model here; a swap counts in the run's own places.
-    donors = lambda swap, _: donor(swap, index)  # noqa: E731
+    donor_in_run = donors_of(run, step)
+
+    def donor(swap: Swap, _: int) -> Stack:
+        """The model that gives its weights to a swap. `apply` asks for that of model 0, as the stack has one alone."""
+        return donor_in_run(swap, index)
+
     label = int(answers(task, tokens))
-    parts: dict[str, dict[str, Any]] = {}
+    answer: dict[str, dict[str, Any]] = {}
     accuracies: dict[str, float] = {}
     for when, changes in {"before": (), "after": interventions}.items():
-        on_prompt = apply(model, tokens[None], changes, reference, donors)[0, 0]
-        on_reference = apply(model, reference[None], changes, reference, donors)[0]
-        parts[when] = _answer(on_prompt.softmax(-1), label)
-        accuracies[when] = (on_reference.argmax(-1) == answers(task, reference)).float().mean().item()
+        prompt_logits = apply(model, tokens[None], changes, reference, donor)[0, 0]  # (N,)
+        reference_logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
+        answer[when] = _answer(prompt_logits.softmax(-1), label)
+        accuracies[when] = (reference_logits.argmax(-1) == answers(task, reference)).float().mean().item()
     return {
         "text": render(tokens[0].tolist(), task),
         "interventions": json.loads(to_json(interventions)),
         "label": label,
-        **parts,
-        "probability_change": parts["after"]["label_probability"] - parts["before"]["label_probability"],
+        **answer,
+        "probability_change": answer["after"]["label_probability"] - answer["before"]["label_probability"],
         "accuracy": {**accuracies, "change": accuracies["after"] - accuracies["before"], "n": len(reference)},
         "run": run.name,
         "seed": run.members[index].seed,
@@ -104,7 +111,7 @@ def _reply(
 
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
-    """Refuses an intervention that acts on nothing, and notes one that acts on nothing in the prompt."""
+    """Notes interventions that act on nothing in the prompt; refuses those that act on no reference sequence either."""
     from assignadd.interventions.apply import matches
     from assignadd.interventions.specification import to_json
 
@@ -117,19 +124,20 @@ def _check_matches(interventions: Sequence[Intervention], prompt: Positions, ref
 
 
 def _answer(probabilities: Tensor, label: int) -> dict[str, Any]:
-    """The most probable answer, its probability, and that of the right answer."""
+    """The most probable answer, its probability, and that of the right answer, `label`."""
     best = int(probabilities.argmax())
     return {"answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label])}
 
 
 def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
-    """The prompt with its answer, and a table of what the intervention changes."""
+    """A reply for people: the prompt with its answer, and a table of what the interventions change."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
     heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
     rows: list[tuple[Any, ...]] = []
-    for name in ("before", "after"):
-        part = reply[name]
-        rows.append((name, part["answer"], part["probability"], part["label_probability"], reply["accuracy"][name]))
+    for when in ("before", "after"):
+        answer = reply[when]
+        accuracy = reply["accuracy"][when]
+        rows.append((when, answer["answer"], answer["probability"], answer["label_probability"], accuracy))
     rows.append(("change", None, None, reply["probability_change"], reply["accuracy"]["change"]))
     table_columns = [
         Column("when", " "),
@@ -166,6 +174,7 @@ class Interchange(OneModel, Printing):
         prepare("cpu", options.resolve_threads(self.threads), run.config)
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
+        # What an alignment may lack in another architecture is an MLP in the last layer.
         not_defined = {
             name: lacking(run.config, LAST_MLP) for name in EXCHANGES.keys() - defined_alignments(run.config)
         }
@@ -182,11 +191,16 @@ class Interchange(OneModel, Printing):
 
 
 def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, Any]:
-    """The interchange accuracies of every alignment; those of queries also by the number of variables in the sum."""
+    """For every alignment its interchange accuracies, as --json prints them.
+
+    An alignment says which part of an activation should hold which variable of the program. Those of queries have the
+    accuracies also by the number of variables in the sum.
+    """
     from assignadd.paper.causes.interchange import ELSEWHERE, untrained
     from assignadd.paper.causes.interchange import Interchange as Test
 
     test = Test(run.configs[index], run.seen[index], pairs)
+    # By what is exchanged, as in EXCHANGED, and then by alignment.
     outcomes = {
         "whole": test(model),
         "elsewhere": test(model, ELSEWHERE),
@@ -194,34 +208,35 @@ def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, Any
     }
     alignments: dict[str, Any] = {}
     for name in outcomes["whole"]:
-        of_alignment = {column: by_name[name] for column, by_name in outcomes.items()}
-        alignments[name] = _accuracies(of_alignment)
+        outcomes_here = {exchanged: by_alignment[name] for exchanged, by_alignment in outcomes.items()}
+        alignments[name] = _accuracies(outcomes_here)
         if name in QUERIES:
             by_variables = {}
-            for n_vars in run.config.task.variable_counts[1:]:
-                of_sums = {column: outcome.with_variables(n_vars) for column, outcome in of_alignment.items()}
-                by_variables[str(n_vars)] = _accuracies(of_sums)
+            for n_vars in run.config.task.variable_counts[1:]:  # without sums of no variable, which have no query
+                restricted = {exchanged: outcome.with_variables(n_vars) for exchanged, outcome in outcomes_here.items()}
+                by_variables[str(n_vars)] = _accuracies(restricted)
             alignments[name]["by_variables"] = by_variables
     return alignments
 
 
 def _accuracies(outcomes: dict[str, Outcome]) -> dict[str, Any]:
-    """The number of pairs, and the accuracy of each outcome on them; None without pairs."""
+    """The number of pairs of prompts, and for each name in EXCHANGED the accuracy on them; None without pairs."""
     n = outcomes["whole"].n
-    return {"n": n} | {name: outcome.accuracy if n else None for name, outcome in outcomes.items()}
+    return {"n": n} | {exchanged: outcome.accuracy if n else None for exchanged, outcome in outcomes.items()}
 
 
 def _alignments_table(reply: dict[str, Any]) -> Table:
-    """The interchange accuracies; queries have a row for each number of variables in the sum."""
-    accuracies: dict[str, dict[str, Any]] = {}
-    for name, of_all in reply["alignments"].items():
-        if "by_variables" in of_all:
-            accuracies |= {f"{name} {n_vars}-var": row for n_vars, row in of_all["by_variables"].items()}
+    """A row for each alignment, and a column for each accuracy; queries have a row for each number of variables."""
+    lines: dict[str, dict[str, Any]] = {}  # the accuracies of each row, by its name
+    for name, accuracies in reply["alignments"].items():
+        if "by_variables" in accuracies:
+            for n_vars, accuracies_of_type in accuracies["by_variables"].items():
+                lines[f"{name} {n_vars}-var"] = accuracies_of_type
         else:
-            accuracies[name] = of_all
+            lines[name] = accuracies
     return Table(
         f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}",
-        [*columns("variable", "pairs"), *(Column(name, form=".3f") for name in EXCHANGED)],
-        [(name, row["n"], *(row[column] for column in EXCHANGED)) for name, row in accuracies.items()],
+        [*columns("variable", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
+        [(name, line["n"], *(line[exchanged] for exchanged in EXCHANGED)) for name, line in lines.items()],
         "interchange accuracy when this is exchanged: " + "; ".join(EXCHANGED.values()),
     )

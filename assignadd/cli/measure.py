@@ -41,67 +41,103 @@ class Accuracies(ManyRuns, Measuring, Printing):
 
     def main(self) -> Output:
         options.check_count("n", self.n)
-        seeds, threads = self.wanted_seeds, self.cores
+        seeds = self.wanted_seeds
+        threads = self.cores
         from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]
         models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
-        labels = {s.name: s.label for run in runs for s in all_sets(run.config.task)}
-        rows = [
-            (run, seed, step, name, labels[name], a.accuracy, a.interval.low, a.interval.high, a.n, a.pairs)
-            for run, seed, step, sets in models
-            for name, a in sets.items()
-        ]
-        names = ("run", "seed", "step", "set", "label", "accuracy", "low", "high", "n", "pairs")
-        document = [
-            {"run": run, "seed": seed, "step": step, "sets": {name: _facts(a) for name, a in sets.items()}}
-            for run, seed, step, sets in models
-        ]
-        return Output([_accuracy_table(models, labels, self.n)], {"models": document}, Table("", columns(*names), rows))
+        labels = {evalset.name: evalset.label for run in runs for evalset in all_sets(run.config.task)}
+        documents: list[dict[str, Any]] = []
+        rows: list[tuple[Any, ...]] = []  # of --csv
+        for model in models:
+            facts_of_sets = {name: _accuracy_facts(accuracy) for name, accuracy in model.accuracies.items()}
+            documents.append({"run": model.run, "seed": model.seed, "step": model.step, "sets": facts_of_sets})
+            for name, accuracy in model.accuracies.items():
+                interval = accuracy.interval
+                numbers = (accuracy.accuracy, interval.low, interval.high, accuracy.n, accuracy.pairs)
+                rows.append((model.run, model.seed, model.step, name, labels[name], *numbers))
+        csv_columns = columns("run", "seed", "step", "set", "label", "accuracy", "low", "high", "n", "pairs")
+        parts = [_accuracy_table(models, labels, self.n)]
+        return Output(parts, {"models": documents}, Table("", csv_columns, rows))
 
 
-Evaluated = tuple[str, int, int, "dict[str, Accuracy]"]
+@dataclass(frozen=True)
+class Evaluated:
+    """The accuracies of one model of a run at a step, by the name of the evaluation set."""
+
+    run: str
+    seed: int
+    step: int
+    accuracies: dict[str, Accuracy]
 
 
-def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[Evaluated]:
-    """Run, seed, step and accuracies of each model; one that diverged is left out with a note."""
+def _evaluated(
+    run: Run, requested_step: int | None, seeds: Sequence[int] | None, n: int, threads: int
+) -> list[Evaluated]:
+    """The accuracies of a run's models with these seeds (None: of all), on `n` sequences of each evaluation set.
+
+    Models that diverged are left out with a note.
+    """
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, run.config)
-    at, stack = run.at(step)
-    indices = list(range(len(run.members)) if seeds is None else map(run.index_of, seeds))
-    unsound = {i: why for i, why in run.unsound(at, stack).items() if i in indices}
-    for why in unsound.values():
-        note(f"{why}; it is left out")
-    indices = [i for i in indices if i not in unsound]
+    step, stack = run.at(requested_step)
+    indices = list(range(len(run.members))) if seeds is None else [run.index_of(seed) for seed in seeds]
+    reasons = run.unsound(step, stack)  # why a model cannot be evaluated, by its index
+    for i, reason in reasons.items():
+        if i in indices:
+            note(f"{reason}; it is left out")
+    indices = [i for i in indices if i not in reasons]
     if not indices:
-        raise RunError(f"{run.name} has no model left to evaluate at step {at}")
+        raise RunError(f"{run.name} has no model left to evaluate at step {step}")
     configs = [run.configs[i] for i in indices]
     accuracies = set_accuracies(stack.models(indices), configs, run.seen[indices], n)
-    return [(run.name, run.members[i].seed, at, sets) for i, sets in zip(indices, accuracies, strict=True)]
+    return [
+        Evaluated(run.name, run.members[i].seed, step, by_set) for i, by_set in zip(indices, accuracies, strict=True)
+    ]
 
 
-def _facts(a: Accuracy) -> dict[str, float | None]:
-    return {"accuracy": a.accuracy, "n": a.n, "pairs": a.pairs, "low": a.interval.low, "high": a.interval.high}
+def _accuracy_facts(accuracy: Accuracy) -> dict[str, float | None]:
+    """An accuracy as --json prints it."""
+    interval = accuracy.interval
+    return {
+        "accuracy": accuracy.accuracy,
+        "n": accuracy.n,
+        "pairs": accuracy.pairs,
+        "low": interval.low,
+        "high": interval.high,
+    }
 
 
 def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int) -> Table:
-    """A row for each set: of one model the accuracy with its interval, of several their accuracies."""
-    run, seed, step, sets = models[0]
+    """A row for each evaluation set: of one model the accuracy with its interval, of several models the accuracies.
+
+    `labels` are those of all sets by name, `n` is the number of sequences of each set.
+    """
+    first = models[0]
     caption = (
-        f"{n:,} sequences a set. `assignadd measure phases {run}`: when each skill was learned; "
-        f"`assignadd measure curves {run}`: every progress measure at every checkpoint."
+        f"{n:,} sequences a set. `assignadd measure phases {first.run}`: when each skill was learned; "
+        f"`assignadd measure curves {first.run}`: every progress measure at every checkpoint."
     )
     if len(models) > 1:
-        steps = {f"{name}, step {at:,}": None for name, _, at, _ in models}
-        rows = {label: [s[name].accuracy if name in s else None for *_, s in models] for name, label in labels.items()}
-        return by_model(f"accuracy: {'; '.join(steps)}", rows, [model[1] for model in models], caption)
-    cells = [(labels[name], a.accuracy, a.interval.low, a.interval.high, a.pairs) for name, a in sets.items()]
+        runs_and_steps = dict.fromkeys(f"{model.run}, step {model.step:,}" for model in models)  # each once
+        by_label = {
+            label: [model.accuracies[name].accuracy if name in model.accuracies else None for model in models]
+            for name, label in labels.items()
+        }
+        seeds = [model.seed for model in models]
+        return by_model(f"accuracy: {'; '.join(runs_and_steps)}", by_label, seeds, caption)
+    rows = [
+        (labels[name], accuracy.accuracy, accuracy.interval.low, accuracy.interval.high, accuracy.pairs)
+        for name, accuracy in first.accuracies.items()
+    ]
     numbers = [Column("accuracy", form=".4f"), Column("from", form=".4f"), Column("to", form=".4f")]
     table_columns = [Column("set"), *numbers, Column("over pairs", none="")]
-    return Table(f"{run}, seed {seed}, step {step:,}", table_columns, cells, f"With 95 % intervals; {caption}")
+    title = f"{first.run}, seed {first.seed}, step {first.step:,}"
+    return Table(title, table_columns, rows, f"With 95 % intervals; {caption}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +159,7 @@ class Curves(OneRun, Parallel, Printing):
             from assignadd.runs.encoding import is_sealed_with
             from assignadd.runs.files import claim_file
 
+            # A table that this command wrote earlier is replaced; any other file is left alone.
             claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)
         table = measured_table(run, self.cores, self.again)
@@ -134,7 +171,11 @@ class Curves(OneRun, Parallel, Printing):
 
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
-    """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
+    """Every progress measure at every checkpoint of a run, a row per model and checkpoint.
+
+    The table is read where it is stored beside the run; else, or if `again`, it is measured, with its progress on the
+    screen, and stored.
+    """
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
     from assignadd.training.trainer import prepare
 
@@ -143,9 +184,9 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
         if problem := measures_problem(run):
             note(f"{problem}; it is measured again")
         prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
-        for member, at in zip(run.members, run.diverged_at, strict=True):
-            if at is not None:
-                note(f"seed {member.seed} of {run.name} diverged at step {at}; from there on its measures are NaN")
+        for member, step in zip(run.members, run.diverged_at, strict=True):
+            if step is not None:
+                note(f"seed {member.seed} of {run.name} diverged at step {step}; from there on its measures are NaN")
         with counting(f"measuring {run.name}", "checkpoints") as listener:
             table = measured_run(run, listener, threads)
         try:
@@ -168,13 +209,14 @@ class Phases(ManyRuns, Parallel, Printing):
         from assignadd.network import SEQUENCES, runs_of
 
         networks = with_seeds(read_networks(self.runs, None, SEQUENCES), seeds)
-        with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
+        with console.status("evaluating"):  # takes time only for imported weights, whose training recorded nothing
             for network in networks:
                 _check_evaluated(network)
         for run in runs_of(networks):
             measured_table(run, self.cores)
-        shown = _of_one(networks[0]) if len(networks) == 1 else [_of_many(networks)]
-        return Output(shown, {"models": [_record(network) for network in networks]}, _onset_table(networks))
+        parts = _phases_of_one(networks[0]) if len(networks) == 1 else [_phases_of_many(networks)]
+        document = {"models": [_phases_record(network) for network in networks]}
+        return Output(parts, document, _onset_table(networks))
 
 
 def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Network]:
@@ -197,7 +239,7 @@ def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 
 
 
 def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list[Network]:
-    """The models with these seeds, of whichever run."""
+    """Those of the networks that have one of these seeds, of whichever run; all of them if `seeds` is None."""
     available = sorted({network.seed for network in networks})
     if missing := [seed for seed in seeds or () if seed not in available]:
         raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, available))}")
@@ -205,6 +247,7 @@ def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list
 
 
 def _check_evaluated(network: Network) -> None:
+    """Refuses a network that was evaluated only once."""
     steps = curves_of(network).steps
     if len(steps) < 2:
         raise RunError(
@@ -213,24 +256,30 @@ def _check_evaluated(network: Network) -> None:
         )
 
 
-def _record(network: Network) -> dict[str, Any]:
+def _phases_record(network: Network) -> dict[str, Any]:
+    """The phases, spikes, late variable and onsets of a network, as --json prints them."""
+    phases = phases_of(network)
     late = late_variable_of(network)
-    record = {"run": network.name, "seed": network.seed, "summary": phases_of(network).summary}
-    record |= dataclasses.asdict(phases_of(network))
-    onsets = [dataclasses.asdict(onset) for onset in onsets_of(network)]
-    return record | {"late_variable": late and dataclasses.asdict(late), "onsets": onsets}
+    return {
+        "run": network.name,
+        "seed": network.seed,
+        "summary": phases.summary,
+        **dataclasses.asdict(phases),
+        "late_variable": None if late is None else dataclasses.asdict(late),
+        "onsets": [dataclasses.asdict(onset) for onset in onsets_of(network)],
+    }
 
 
-def _of_one(network: Network) -> list[Table]:
+def _phases_of_one(network: Network) -> list[Table]:
     """The phases of a network in words, and the onset of every curve."""
     phases = phases_of(network)
     words = {
-        "addition": _onset(phases.addition),
-        "binding": _onset(phases.binding),
-        "refinement": _onset(phases.refinement),
-        "first spike": f"{_spike(phases.first_spike)} on sets with variables, none banned",
-        "second spike": f"{_spike(phases.second_spike)} on sets with banned slots",
-        "late variable": _late(late_variable_of(network)),
+        "addition": _onset_words(phases.addition),
+        "binding": _onset_words(phases.binding),
+        "refinement": _onset_words(phases.refinement),
+        "first spike": f"{_spike_words(phases.first_spike)} on sets with variables, none banned",
+        "second spike": f"{_spike_words(phases.second_spike)} on sets with banned slots",
+        "late variable": _late_variable_words(late_variable_of(network)),
     }
     if len(trajectory_of(network)["step"]) < 2:
         note(
@@ -239,14 +288,18 @@ def _of_one(network: Network) -> list[Table]:
     return [facts(f"{network.name}, seed {network.seed}: {phases.summary}", words), _onset_table([network])]
 
 
-def _of_many(networks: Sequence[Network]) -> Table:
-    """A row for each network: the steps at which it learned what, and its spikes."""
+def _phases_of_many(networks: Sequence[Network]) -> Table:
+    """A row for each network: the steps at which it learned what, the ends of its spikes, its late variable."""
     rows = []
     for network in networks:
-        phases, late = phases_of(network), late_variable_of(network)
-        steps = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
-        spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
-        rows.append((network.name, network.seed, *steps, *spikes, late and late.variable))
+        phases = phases_of(network)
+        late = late_variable_of(network)
+        onset_steps = [
+            None if onset is None else onset.step for onset in (phases.addition, phases.binding, phases.refinement)
+        ]
+        spike_steps = [None if spike is None else spike.after for spike in (phases.first_spike, phases.second_spike)]
+        late_letter = None if late is None else late.variable
+        rows.append((network.name, network.seed, *onset_steps, *spike_steps, late_letter))
     table_columns = columns(
         "run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable"
     )
@@ -257,7 +310,7 @@ def _of_many(networks: Sequence[Network]) -> Table:
 
 
 def _onset_table(networks: Sequence[Network]) -> Table:
-    """A row for each curve of each network: when it came to stay at its level."""
+    """A row for each curve of each network: the step from which it stays at its level or above."""
     table_columns = [
         Column("run", only="data"),
         Column("seed", only="data"),
@@ -269,12 +322,14 @@ def _onset_table(networks: Sequence[Network]) -> Table:
         *columns("low", "high"),
         Column("n", none="all"),
     ]
-    rows = [
-        (network.name, network.seed, o.curve, o.label, o.threshold, o.lasting, o.onset, o.low, o.high, o.n)
-        for network in networks
-        for o in onsets_of(network)
-    ]
-    title = f"onset: at its level or above from here on, for {onsets_of(networks[0])[0].lasting:,} steps or to the end"
+    rows = []
+    for network in networks:
+        for onset in onsets_of(network):
+            interval = (onset.onset, onset.low, onset.high, onset.n)
+            level = (onset.threshold, onset.lasting)
+            rows.append((network.name, network.seed, onset.curve, onset.label, *level, *interval))
+    lasting = onsets_of(networks[0])[0].lasting  # the same for all curves
+    title = f"onset: at its level or above from here on, for {lasting:,} steps or to the end"
     caption = (
         "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have "
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."
@@ -282,22 +337,28 @@ def _onset_table(networks: Sequence[Network]) -> Table:
     return Table(title, table_columns, rows, caption)
 
 
-def _onset(onset: Onset | None) -> str:
+def _onset_words(onset: Onset | None) -> str:
+    """An onset in words, with its interval: "step 5,400 (5,300 to 5,600)"."""
     if onset is None:
         return "never"
-    return f"step {onset.step:,} ({onset.low:,} " + ("or later)" if onset.high is None else f"to {onset.high:,})")
+    end = "or later" if onset.high is None else f"to {onset.high:,}"
+    return f"step {onset.step:,} ({onset.low:,} {end})"
 
 
-def _spike(spike: Spike | None) -> str:
+def _spike_words(spike: Spike | None) -> str:
+    """A spike in words: between which steps, and from which accuracy to which."""
     if spike is None:
         return "none"
     return f"steps {spike.before:,} to {spike.after:,}, accuracy {spike.low:.2f} to {spike.high:.2f}"
 
 
-def _late(late: LateVariable | None) -> str:
+def _late_variable_words(late: LateVariable | None) -> str:
+    """The variable that was learned last, in words: which, in which slot, and from which step on."""
     if late is None:
         return "none"
-    slot = f"{late.variable} in the {late.slot} slot" + (", where training never put it" if late.banned else "")
-    return f"{slot}; " + (
-        "it never came" if late.onset is None else f"half of its sums are right from step {late.onset:,} on"
-    )
+    place = f"{late.variable} in the {late.slot} slot"
+    if late.banned:
+        place += ", where training never put it"
+    if late.onset is None:
+        return f"{place}; it never came"
+    return f"{place}; half of its sums are right from step {late.onset:,} on"

@@ -42,6 +42,7 @@ class FromPreset:
 
     @property
     def base(self) -> Config:
+        """The configuration of --preset and --config."""
         return base_config(self.preset, self.config)
 
 
@@ -76,6 +77,7 @@ class ManyRuns:
 
     @property
     def wanted_seeds(self) -> list[int] | None:
+        """The seeds of --seeds; None for all models."""
         return parse_seeds(self.seeds) if self.seeds else None
 
 
@@ -88,6 +90,7 @@ class Parallel:
 
     @property
     def cores(self) -> int:
+        """The number of threads or processes: that of --threads, else every core."""
         return resolve_threads(self.threads)
 
 
@@ -108,7 +111,7 @@ class Measuring(Parallel):
 
 
 def base_config(preset: str, file: Path | None = None) -> Config:
-    """The configuration that settings start from: a preset, or a JSON file on top of one."""
+    """The configuration that settings start from: a preset, in which a JSON file may replace settings."""
     if preset not in PRESETS:
         raise ConfigError("preset", preset, one_of(preset, PRESETS))
     if file is None:
@@ -119,7 +122,7 @@ def base_config(preset: str, file: Path | None = None) -> Config:
 
 
 def run_or_newest(name: str | None) -> Run:
-    """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
+    """The run of this name; without a name the newest under runs/, or the package's where runs/ has none."""
     from assignadd.runs.folder import newest_run, open_run
 
     if name:
@@ -136,16 +139,18 @@ def shipped_run() -> Run:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """The seeds of `3`, `0..31`, `0,4,7` and mixtures of them."""
+    """The seeds that a text such as `3`, `0..31`, `0,4,7` or `0..3,7` names, in its order."""
+    error = ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})")
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
-        first = int(match[1]) if match else 0
-        last = int(match[2] or match[1]) if match else -1
-        if last < first or len(seeds) + last - first >= MOST_MODELS:
-            raise ConfigError(
-                "seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})"
-            )
+        if match is None:
+            raise error
+        first = int(match[1])
+        last = int(match[2] or match[1])
+        n_seeds = last - first + 1
+        if n_seeds < 1 or len(seeds) + n_seeds > MOST_MODELS:  # before a long range is written out
+            raise error
         seeds.extend(range(first, last + 1))
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
@@ -153,7 +158,10 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def resolve_device(device: str, engine: str = "local") -> str:
-    """The device to work on; on a Ray cluster it is the workers', which this machine need not have."""
+    """The device to work on, cpu or cuda; `auto` is cuda if this machine has it.
+
+    `cuda` with the engine ray is the cluster's, and is not looked for on this machine.
+    """
     if engine not in ("local", "ray"):
         raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
@@ -173,21 +181,25 @@ def resolve_threads(threads: int | None) -> int:
     """The number of threads or processes: every core that this process may use unless a number is given."""
     if threads is not None:
         return within("threads", threads, 1, 1024)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_seed(name: str, seed: int | None) -> int | None:
+    """The seed itself, or an error where it is out of range; `name` is the option that it comes from."""
     if seed is not None and not 0 <= seed < 2**63:
         raise ConfigError(name, seed, "a whole number from 0 to 2^63 - 1")
     return seed
 
 
 def within(name: str, n: int, least: int, most: int) -> int:
-    """The number, or an error where it is out of this range."""
+    """The number `n` itself, or an error where it is out of this range; `name` is the option that it comes from."""
     if not least <= n <= most:
         raise ConfigError(name, n, f"a whole number from {least} to {most}")
     return n
 
 
 def check_count(name: str, n: int) -> int:
+    """The number `n` itself, or an error where it is not from 1 to a million, the most that any command counts."""
     return within(name, n, 1, 1_000_000)

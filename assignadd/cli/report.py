@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Judging, asked, read_populations
+from assignadd.cli.claims import Judging, claims_command, read_populations
 from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assignadd.network import Network
     from assignadd.sweeps.population import Populations
 
+# `reproduce` trains this many seeds at a time, and at most this many in all.
 SEEDS_PER_ROUND = 2
 MOST_SEEDS = 6
 
@@ -43,42 +44,51 @@ class Report(Judging):
         from assignadd.report.reproduction import claim_report
 
         claim_report(self.out)
-        command = asked(self)
-        report = command.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, populations, self.out, command, report, processes)
+        judging = claims_command(self)
+        reporting = judging.replace("assignadd claims", "assignadd report", 1)
+        report_on_screen(networks, populations, self.out, judging, reporting, processes)
 
 
 def report_on_screen(
-    networks: Sequence[Network], populations: Populations, out: Path, claims: str, command: str, processes: int
+    networks: Sequence[Network],
+    populations: Populations,
+    out: Path,
+    claims_command: str,
+    page_command: str,
+    processes: int,
 ) -> None:
-    """Measures what is missing (trajectories are stored beside their runs), draws while it judges every claim, and
-    writes the page.
+    """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
 
-    The time that each takes is said on the screen alone: the same inputs give a page of the same bytes.
+    The page has the commands that would judge the same claims and make the same page again. The time that each part
+    takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
     from assignadd.report.reproduction import drawing_pictures, write_page
 
-    started = time.monotonic()
+    start = time.monotonic()
     for run in runs_of(networks):
         note_not_defined(run.config)
-        measured_table(run, processes)
+        measured_table(run, processes)  # stored beside the run
     with console.status("measuring") as status:
+
+        def listener(claim: str) -> None:
+            status.update(f"drawing, judging {claim}")
+
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
-        measured = time.monotonic()
-        with drawing_pictures(out, networks, populations, processes) as n:
-            records = ledger(
-                networks, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations
-            )
+        end_of_measuring = time.monotonic()
+        with drawing_pictures(out, networks, populations, processes) as n_figures:  # in other processes, meanwhile
+            records = ledger(networks, claims_command, listener=listener, populations=populations)
             status.update("drawing")
-    drawn = time.monotonic()
-    index = write_page(out, networks, records, command)
-    bound = sum(binds(network) for network in networks)
-    say(f"{index}: {len(records)} claims, {bound} of {len(networks)} seeds bind variables in the end")
+    end_of_drawing = time.monotonic()
+    index = write_page(out, networks, records, page_command)
+    end = time.monotonic()
+    n_binding = sum(binds(network) for network in networks)
+    say(f"{index}: {len(records)} claims, {n_binding} of {len(networks)} seeds bind variables in the end")
     say(
-        f"measured in {measured - started:.1f} s, judged and drew {n} figures in {drawn - measured:.1f} s, "
-        f"wrote the page in {time.monotonic() - drawn:.2f} s",
+        f"measured in {end_of_measuring - start:.1f} s, "
+        f"judged and drew {n_figures} figures in {end_of_drawing - end_of_measuring:.1f} s, "
+        f"wrote the page in {end - end_of_drawing:.2f} s",
         "dim",
     )
 
@@ -112,23 +122,27 @@ class Reproduce(OnDevice, Measuring):
         from assignadd.training.trainer import prepare
 
         claim_report(self.out)  # better to fail now than after the training
-        trained, learned = [], 0
-        for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
-            seeds = list(range(first, first + SEEDS_PER_ROUND))
+        runs = []
+        n_binding = 0
+        for first_seed in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
+            seeds = list(range(first_seed, first_seed + SEEDS_PER_ROUND))
             folder = default_folder(config, [Member(seed) for seed in seeds])
             train_on_screen(config, seeds, folder, device, threads)
-            trained.append(open_run(folder))
-            measured_table(trained[-1], threads)
-            learned += sum(accuracy_curves(trained[-1], i).binds for i in range(len(seeds)))
-            if learned >= self.wanted:
+            run = open_run(folder)
+            runs.append(run)
+            measured_table(run, threads)
+            n_binding += sum(accuracy_curves(run, i).binds for i in range(len(seeds)))
+            if n_binding >= self.wanted:
                 break
-            say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
+            say(f"{n_binding} of {first_seed + SEEDS_PER_ROUND} seeds have learned binding so far")
         prepare("cpu", 1, config)  # each process that measures has one thread
-        networks = [network for run in trained for network in networks_of(run, n=self.n)[0]]
-        wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
-        command = f"assignadd reproduce --preset {self.preset}{wanted}"
-        claims = Judging(runs=tuple(str(run.path) for run in trained), n=self.n)
-        report_on_screen(networks, read_populations(networks, claims), self.out, asked(claims), command, threads)
+        networks = [network for run in runs for network in networks_of(run, n=self.n)[0]]
+        command = f"assignadd reproduce --preset {self.preset}"
+        if self.wanted != Reproduce.wanted:  # the default
+            command += f" --wanted {self.wanted}"
+        judging = Judging(runs=tuple(str(run.path) for run in runs), n=self.n)
+        populations = read_populations(networks, judging)
+        report_on_screen(networks, populations, self.out, claims_command(judging), command, threads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +173,9 @@ class Explore(Parallel):
             runs.append(Run.open(shipped(options.TRAJECTORY)))
         for run in runs:
             prepare("cpu", self.cores, run.config)
-            at, stack = run.at()
-            for why in run.unsound(at, stack).values():
-                note(f"{why}; it is left out")
+            step, stack = run.at()
+            for reason in run.unsound(step, stack).values():
+                note(f"{reason}; it is left out")
         settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
         with console.status("reading") as status:
 

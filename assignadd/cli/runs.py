@@ -41,7 +41,7 @@ class List(Printing):
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
             Column("checkpoints"), Column("diverged"), Column("wall_seconds", "wall time, s", ",.0f"),
         ]  # fmt: skip
-        rows = [tuple(summary.values()) for summary in summaries]
+        rows = [tuple(summary.values()) for summary in summaries]  # in the order of the columns
         table = Table("runs", table_columns, rows)
         lines = [f"bad: {problem}" for problem in problems]
         if not summaries and not problems:
@@ -51,6 +51,7 @@ class List(Printing):
 
 
 def _summary(run: Run) -> dict[str, Any]:
+    """A run in a few numbers, as `runs list` prints them; raises an error where the run is damaged."""
     return {
         "run": run.name,
         "models": len(run.members),
@@ -76,17 +77,17 @@ class Show(OneRun, Printing):
 
         run = open_run(self.run)
         summary = _summary(run)
-        last = {row["model"]: row for row in run.metrics()}
-        document = summary | {"provenance": run.provenance, "config": run.document, "last": list(last.values())}
+        last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
+        document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
         shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
-        parts: list[Table | str] = [facts(run.name, shown)]
-        if not last:
-            return Output([*parts, "no evaluation yet"], document)
-        labels = {s.name: s.label for s in all_sets(run.config.task)}
-        sets = dict.fromkeys(name for row in last.values() for name in row["accuracy"])
-        rows = {labels[name]: [row["accuracy"].get(name) for row in last.values()] for name in sets}
-        accuracies = by_model("accuracy at the last evaluation", rows, [row["seed"] for row in last.values()])
-        return Output([*parts, accuracies], document)
+        run_facts = facts(run.name, shown)
+        if not last_rows:
+            return Output([run_facts, "no evaluation yet"], document)
+        labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
+        sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
+        accuracies = {labels[name]: [row["accuracy"].get(name) for row in last_rows] for name in sets}
+        seeds = [row["seed"] for row in last_rows]
+        return Output([run_facts, by_model("accuracy at the last evaluation", accuracies, seeds)], document)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,29 +169,31 @@ class Publish(OneRun, Measuring):
             note(f"{why}; it is published unchanged, and the card says so")
         records = _records(self, steps[-1]) if self.claims else []
         with tempfile.TemporaryDirectory() as scratch:
-            folder = (self.out or Path("published") / run.name) if self.dry_run else Path(scratch) / "repository"
+            dry_run_folder = self.out or Path("published") / run.name
+            folder = dry_run_folder if self.dry_run else Path(scratch) / "repository"
             index = write_hub_folder(run, folder, self.repo, steps, records, self.license)
-            size = sum(blob.size for blob in index.files.values()) / 1e6
+            n_files = len(index.files) + 1  # the index does not list itself
+            megabytes = sum(blob.size for blob in index.files.values()) / 1e6
             if self.dry_run:
-                say(f"{folder}: {len(index.files) + 1} files, {size:.1f} MB; nothing was uploaded")
+                say(f"{folder}: {n_files} files, {megabytes:.1f} MB; nothing was uploaded")
             else:
                 address = upload(folder, self.repo, self.private, f"assignadd publish {run.name}")
-                say(f"{address}: {len(index.files) + 1} files, {size:.1f} MB")
+                say(f"{address}: {n_files} files, {megabytes:.1f} MB")
 
 
-def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
-    """The steps to publish, in order; the last is that of the newest intact checkpoint unless others are given."""
-    if not wanted:
+def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
+    """The steps whose checkpoints are published, in order, from the words of --steps; without any the last step."""
+    if not words:
         return [run.at()[0]]
-    if wanted == ("all",):
+    if words == ("all",):
         return run.steps
-    if wrong := [text for text in wanted if text not in map(str, run.steps)]:
+    if wrong := [word for word in words if word not in map(str, run.steps)]:
         raise ConfigError("steps", wrong[0], f"all, or steps of the {len(run.steps)} checkpoints of {run.name}")
-    return sorted({int(text) for text in wanted})
+    return sorted({int(word) for word in words})
 
 
 def _records(args: Publish, step: int) -> list[Record]:
-    """Every claim about one trained network, tested on those of the run."""
+    """Every claim of the paper that is about trained networks, judged on those of the run at this step."""
     from assignadd.cli.measure import read_networks
     from assignadd.ledger.claim import judge
     from assignadd.network import measure_ahead
@@ -233,10 +236,17 @@ class Tables(Printing):
         rows = [(column.name, column.meaning, column.sample) for column in explained]
         table_columns = [Column("column"), Column("meaning"), Column("sample", "counted on")]
         document = _about(table) | {"columns": [asdict(column) for column in explained]}
-        text = table.frame().write_csv() if self.csv else None
-        return Output([Table(f"{table.name}: {table.about}", table_columns, rows, caption)], document, text)
+        csv_text = table.frame().write_csv() if self.csv else None
+        return Output([Table(f"{table.name}: {table.about}", table_columns, rows, caption)], document, csv_text)
 
 
 def _about(table: ShippedTable) -> dict[str, object]:
-    made_by = dict(zip(("command", "commit"), table.made_by, strict=True))
-    return {"name": table.name, "about": table.about, "rows": table.frame().height} | made_by
+    """What --json says of a table: its name, what it is about, its rows, and the command and commit that made it."""
+    command, commit = table.made_by
+    return {
+        "name": table.name,
+        "about": table.about,
+        "rows": table.frame().height,
+        "command": command,
+        "commit": commit,
+    }

@@ -58,14 +58,17 @@ class Study(ManyModels):
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)
         if self.dry_run:
-            plans = {name: self._plan(study, folders[name])[2] for name, study in studies.items()}
-            shown = [plan_table(f"study {name}", summary) for name, summary in plans.items()]
-            return Output(shown, list(plans.values()))
+            summaries = {}
+            for name, study in studies.items():
+                _, _, summaries[name] = self._plan(study, folders[name])
+            shown = [plan_table(f"study {name}", summary) for name, summary in summaries.items()]
+            return Output(shown, list(summaries.values()))
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
-        return _results(tables, folders, save_figure(module, tables, next(iter(folders.values()))))
+        first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
+        return _results(tables, folders, save_figure(module, tables, first_folder))
 
     def _chosen(self, studies: dict[str, StatedStudy]) -> dict[str, StatedStudy]:
-        """The study called NAME, or all of the file."""
+        """Of the studies of a file, by name, the one called NAME; all of them if no name is given."""
         if self.name is None:
             if len(studies) > 1 and self.out and not self.show:
                 raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
@@ -100,28 +103,40 @@ class Study(ManyModels):
 
 
 def _check_path(path: Path) -> None:
-    """Refuses a path that does not exist if it is nearly the name of a study of the repository."""
+    """Refuses a path that does not exist and is nearly the folder, or its name, of a study of the repository.
+
+    Other paths that do not exist are refused where the file is read.
+    """
     from assignadd.study.files import study_folders
 
     folders = study_folders()
-    meant = did_you_mean(path, [*folders, *(folder.name for folder in folders)])
-    if not path.exists() and meant:
-        raise UsageError(f"no study at {path}{meant} They are in {folders[0].parent}/")
+    suggestion = did_you_mean(path, [*folders, *(folder.name for folder in folders)])
+    if suggestion and not path.exists():
+        raise UsageError(f"no study at {path}{suggestion} They are in {folders[0].parent}/")
 
 
 def _stored_table(study: StatedStudy, path: Path, out: Path | None) -> StudyTable:
-    """The table in `out`, beside the study's file, or where a run of this study writes it."""
+    """The table of a study, from the first of these folders that has it: `out`, that of its file, and its default one.
+
+    `path` is that of the study's file or folder.
+    """
     from assignadd.study.files import read_study, table_file
 
-    beside = path if path.is_dir() else path.parent
-    places = [beside, Path("runs") / "studies" / study.name]
+    beside_study = path if path.is_dir() else path.parent
+    folders = [beside_study, Path("runs") / "studies" / study.name]
     if out is not None:
-        places.insert(0, out)
-    return read_study(study, next((place for place in places if table_file(study, place).exists()), beside))
+        folders.insert(0, out)
+    for folder in folders:
+        if table_file(study, folder).exists():
+            return read_study(study, folder)
+    return read_study(study, beside_study)  # raises the error that names the missing file
 
 
 def _listed() -> Output:
-    """The studies of the repository; of another project, whose files nobody has named, the folders alone."""
+    """A row for each study of the repository, and whether its table is there.
+
+    Of another project, whose files nobody has named, a row for each folder alone: reading a study executes its file.
+    """
     import assignadd
     from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
 
@@ -132,8 +147,8 @@ def _listed() -> Output:
             rows.append((str(folder), None, None, None, None, None))
             continue
         for study in studies_in(folder).values():
-            is_there = table_file(study, folder).exists()
-            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, is_there))
+            has_table = table_file(study, folder).exists()
+            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, has_table))
     table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
     executes = "" if is_ours else ", which executes its study.py"
     table = Table("studies", table_columns, rows, f"`assignadd study PATH [STUDY] --show` shows one{executes}")
@@ -143,52 +158,63 @@ def _listed() -> Output:
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
-    """The cells and the statements of one study; of several, how many of their statements hold."""
+    """What people and --json read of studies: of one its cells and statements, of several how many statements hold.
+
+    `folders` has the folder of each study that was trained now, `figure` is the file of the figure.
+    """
     from assignadd.study.files import table_file
 
-    documents, verdicts = [], []
+    documents = []
+    summaries = []
     parts: list[Table | str] = []
     for name, table in tables.items():
         study, cells, statements = table.study, _cells(table), _statements(table)
-        where = str(table_file(study, folders[name])) if name in folders else None
-        documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": where})
-        labels = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-        parts = [cells, *labels, *([statements] if statements.rows else [])]
-        counts = Counter(verdict for _, verdict, *_ in statements.rows)
-        counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) or "none"
-        verdicts.append((name, study.question, table.frame.height, counted))
+        file = str(table_file(study, folders[name])) if name in folders else None
+        documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": file})
+        verdicts = Counter(record["verdict"] for record in statements.records)
+        counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
+        summaries.append((name, study.question, table.frame.height, counted))
+        if len(tables) == 1:
+            parts.append(cells)
+            parts += [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+            if statements.rows:
+                parts.append(statements)
     if len(tables) > 1:
         caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
-        parts = [Table("studies", columns("study", "question", "networks", "statements"), verdicts, caption)]
-    return Output([*parts, *([str(figure)] if figure else [])], documents)
+        parts.append(Table("studies", columns("study", "question", "networks", "statements"), summaries, caption))
+    if figure:
+        parts.append(str(figure))
+    return Output(parts, documents)
 
 
 def _cells(table: StudyTable) -> Table:
-    """A row per cell: networks, shares of the outcomes and medians of the numbers, with their intervals."""
+    """A row per cell of a study: networks, shares of the outcomes and medians of the numbers, with their intervals."""
     study = table.study
     table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
-    rows: list[list[Any]] = []
-    for cell, frame in table.cells.items():
-        rows.append([cell, frame.height, int(frame["diverged"].sum())])
     for name in study.outcomes:
-        table_columns += [Column(name, form=".2f"), *_ends(name)]
-        for row in rows:
-            share = table.share(row[0], name)
-            row += [share.value, share.low, share.high] if share else [None] * 3
+        table_columns += [Column(name, form=".2f"), *_interval_columns(name)]
     for name in study.numbers:
-        table_columns += [Column(name, form=".3g"), *_ends(name)]
-        for row in rows:
-            median, interval = table.median(row[0], name) or (None, None)
+        table_columns += [Column(name, form=".3g"), *_interval_columns(name)]
+    rows = []
+    for cell, frame in table.cells.items():
+        row: list[Any] = [cell, frame.height, int(frame["diverged"].sum())]
+        for name in study.outcomes:
+            share = table.share(cell, name)
+            row += [share.value, share.low, share.high] if share else [None, None, None]
+        for name in study.numbers:
+            median, interval = table.median(cell, name) or (None, None)
             row += [median, interval.low, interval.high] if interval else [median, None, None]
+        rows.append(row)
     return Table(study.name, table_columns, rows, study.question)
 
 
-def _ends(name: str) -> list[Column]:
-    return [Column(f"{name} {end}", only="data") for end in ("low", "high")]
+def _interval_columns(name: str) -> list[Column]:
+    """The columns with the ends of the interval of a number, for --json and --csv alone."""
+    return [Column(f"{name} low", only="data"), Column(f"{name} high", only="data")]
 
 
 def _statements(table: StudyTable) -> Table:
-    """A row per statement of a study."""
+    """A row per statement of a study, with its value and its verdict."""
     from assignadd.study.table import study_records
 
     table_columns = [
@@ -197,9 +223,11 @@ def _statements(table: StudyTable) -> Table:
         *(Column(name, only="data") for name in ("value", "low", "high", "n", "unit")),
     ]  # fmt: skip
     rows = []
-    for r in study_records(table):
-        measured = "-" if r.value is None else f"{r.value:.3g}"
-        interval = "" if r.low is None else f" [{r.low:.3g}, {r.high:.3g}]"
-        rule = r.rule.partition(";")[0]
-        rows.append((r.id, r.verdict, measured + interval, rule, r.claim, r.value, r.low, r.high, r.n, r.unit))
+    for record in study_records(table):
+        value, low, high = record.value, record.low, record.high
+        measured = "-" if value is None else f"{value:.3g}"
+        if low is not None:
+            measured += f" [{low:.3g}, {high:.3g}]"
+        rule = record.rule.partition(";")[0]  # what follows says how the interval decides, the same for all
+        rows.append((record.id, record.verdict, measured, rule, record.claim, value, low, high, record.n, record.unit))
     return Table("statements", table_columns, rows)

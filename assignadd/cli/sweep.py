@@ -18,9 +18,11 @@ from assignadd.config.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from assignadd.sweeps.settings import Sweep as SweepSettings
 
-# The census wants to see when a circuit forms; of a sweep's point, where it ends is what counts.
+# Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
 EVERY = {"seeds": 250}
 USUALLY_EVERY = 1000
+# More steps than any training has: a sweep keeps the newest optimizer state alone, from which it is continued.
+NEWEST_STATE_ALONE = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class ManyModels(OnDevice, Printing):
 
     @property
     def where(self) -> tuple[str, int]:
-        """The device, and the number of processes on a CPU."""
+        """The device, and how many processes train on a CPU."""
         options.within("per_gpu", self.per_gpu, 1, 64)
         return options.resolve_device(self.device, self.engine), self.cores
 
@@ -82,7 +84,7 @@ class Sweep(ManyModels, FromPreset):
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
         device, threads = self.where
-        sweep = cells(self, self.base)
+        sweep = requested_sweep(self, self.base)
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import plan, run_sweep
         from assignadd.sweeps.results import TABLE, tally
@@ -106,38 +108,38 @@ class Sweep(ManyModels, FromPreset):
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
 
-def cells(args: Sweep, base: Config) -> SweepSettings:
-    """The sweep that the flags ask for."""
+def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
+    """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
     from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
 
     every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
     record = replace(
-        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every, state_every=1 << 31,
-        final_sequences=args.final_sequences,
+        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every,
+        state_every=NEWEST_STATE_ALONE, final_sequences=args.final_sequences,
     )  # fmt: skip
     optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
     config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
     seeds = options.parse_seeds(args.seeds) if args.seeds else list(range(args.n_seeds))
     if args.what in NAMES:
         return named_sweep(args.what, config, seeds)
-    meant = did_you_mean(args.what, NAMES)
-    if meant and not Path(args.what).exists():
-        raise UsageError(f"no sweep and no file {args.what!r}{meant}")
+    suggestion = did_you_mean(args.what, NAMES)
+    if suggestion and not Path(args.what).exists():
+        raise UsageError(f"no sweep and no file {args.what!r}{suggestion}")
     return sweep_from_file(Path(args.what), config, seeds)
 
 
-def plan_table(title: str, planned: Mapping[str, Any]) -> Table:
-    """What would be trained, and about how long it would take."""
-    sizes = planned["stacks"]
-    minutes = planned["estimated_seconds"] / 60
+def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
+    """What would be trained, and about how long it would take; `summary` is that of a plan, as --json prints it."""
+    stack_sizes = summary["stacks"]
+    minutes = summary["estimated_seconds"] / 60
     rows = {
-        "models": planned["cells"],
-        "steps each": planned["steps"],
-        "updates to make": planned["model_steps"],
-        "stacks": f"{len(sizes)}, {planned['finished_stacks']} of them finished",
-        "models in a stack": f"up to {max(sizes)}",
-        "at a time": f"{planned['at_a_time']} on {planned['device']}",
+        "models": summary["cells"],
+        "steps each": summary["steps"],
+        "updates to make": summary["model_steps"],
+        "stacks": f"{len(stack_sizes)}, {summary['finished_stacks']} of them finished",
+        "models in a stack": f"up to {max(stack_sizes)}",
+        "at a time": f"{summary['at_a_time']} on {summary['device']}",
         "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
-        "into": planned["out"],
+        "into": summary["out"],
     }
     return facts(title, rows, "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.")

@@ -13,7 +13,7 @@ import msgspec
 
 from assignadd.cli import options
 from assignadd.cli.options import Parallel, positional
-from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
+from assignadd.cli.screen import Column, Output, Printing, Table, console
 from assignadd.stats import FAILS, HOLDS, UNDECIDED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Theory(Parallel, Printing):
         from assignadd.training.trainer import prepare
 
         s = Setting(self.N, self.T, self.V, self.alpha, self.beta)
-        required_balance(s)  # refuses a beta so small that no step balances the operands
+        required_balance(s)  # for its error: a beta so small that no step balances the operands is refused
         network: Network | None = None
         if self.run is not None:
             run = open_run(self.run)
@@ -76,7 +76,7 @@ class Theory(Parallel, Printing):
             records = all_statements(s)
             points = beta_points(s)
             prepare("cpu", threads, config)
-            records += training_records([network] if network else [])
+            records += training_records([] if network is None else [network])
             if self.out is not None:
                 _write(self.out, s, network, records)
         document = {
@@ -85,12 +85,18 @@ class Theory(Parallel, Printing):
             "beta": [_beta_record(point) for point in points],
         }
         verdicts = _verdict_table(s, records)
-        parts = [*_beta_parts(points), *([verdicts] if self.all else []), *_conclusion(self, records)]
+        parts: list[Table | str] = [_beta_table(points), *_beta_ranges(points)]
+        if self.all:
+            parts.append(verdicts)
+        parts += _conclusion(self, records)
         return Output(parts, document, verdicts)
 
 
 def _write(folder: Path, s: Setting, network: Network | None, records: Sequence[Record]) -> None:
-    """Writes the figures, with a run two and without one, each as .svg, .png and its data as .npz; verdicts.json."""
+    """Writes the figure over beta, that of a network's gradient if there is a network, and verdicts.json.
+
+    A figure is three files: .svg, .png, and its data as .npz.
+    """
     from assignadd.paper.theory import figures
     from assignadd.paper.theory.composition import beta_points
     from assignadd.runs import atomic
@@ -103,8 +109,10 @@ def _write(folder: Path, s: Setting, network: Network | None, records: Sequence[
 
 
 def _beta_record(point: BetaPoint) -> dict[str, Any]:
-    """The theorem's numbers and accuracies at one beta; None for the step that balances the attention where there is
-    none."""
+    """The theorem's numbers and accuracies at one beta, as --json prints them.
+
+    A step whose length gives both operands the same attention need not exist: None stands for its numbers then.
+    """
     return {
         "beta": point.beta,
         "rho_1": point.s.rho_1,
@@ -119,40 +127,59 @@ def _beta_record(point: BetaPoint) -> dict[str, Any]:
     }
 
 
-def _beta_parts(points: Sequence[BetaPoint]) -> Iterator[Table | str]:
-    """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    from assignadd.paper.theory.composition import beta_in_words, most_assignments
-    from assignadd.paper.theory.setting import FACTOR
+def _beta_table(points: Sequence[BetaPoint]) -> Table:
+    """A row for each of some beta: the theorem's conditions and bound, and the accuracies after two steps.
 
-    s = points[0].s
+    The steps are the one that the theorem states, and the part of it after which both operands get the same attention.
+    """
+    from assignadd.paper.theory.composition import most_assignments
+
+    s = points[0].s  # N, T, V and alpha are the same at all points
     most = most_assignments(s)
-    wanted = (0.5, 1, 1.5, math.log(s.T), 4, 8, s.V + 3, s.V + 4, points[-1].beta)
-    nearest = {min(points, key=lambda p: abs(p.beta - beta)).beta for beta in wanted}
-    rows = [
-        (p.beta, p.s.rho_1, p.s.T * p.s.rho_2, p.check.constant, p.check.remainder, *p.stated, p.length, *p.balanced)
-        for p in points
-        if p.beta in nearest
-    ]
-    names = ("beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {most}", "share", "then, 1",
-             f"then, {most}")  # fmt: skip
+    # Small ones, log T as in the theorem, and around V + 3, near which the step composes.
+    listed = (0.5, 1, 1.5, math.log(s.T), 4, 8, s.V + 3, s.V + 4, points[-1].beta)
+    nearest = {min(points, key=lambda point: abs(point.beta - beta)).beta for beta in listed}
+    names = (
+        "beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {most}", "share", "then, 1", f"then, {most}",
+    )  # fmt: skip
+    table_columns = [Column(name, form=".1g" if name == "T rho_2" else ".2f") for name in names]
+    rows: list[tuple[Any, ...]] = []
+    for point in points:
+        if point.beta in nearest:
+            conditions = (point.s.rho_1, point.s.T * point.s.rho_2)
+            bound = (point.check.constant, point.check.remainder)
+            rows.append((point.beta, *conditions, *bound, *point.stated, point.length, *point.balanced))
     caption = (
         "rest: norm of the remainder (the memory's is 2); const: rest over V (1/N + 1/T + T alpha). step: accuracy "
         f"after the theorem's step with 1 and {most} assignments; share: the part of it after which the operands "
         "get equal attention; then: accuracy after that part"
     )
-    of_rows = [Column(name, form=".1g" if name == "T rho_2" else ".2f") for name in names]
-    yield Table("the theorem and its step against beta", of_rows, rows, caption)
-    conditions = beta_in_words(points, [p.s.meets_conditions for p in points])
-    yield f"conditions (within a factor {FACTOR:g}) hold for beta {conditions}"
-    composing = beta_in_words(points, [p.composes for p in points])
-    yield f"the stated step adds one variable and one number for beta {composing}"
+    return Table("the theorem and its step against beta", table_columns, rows, caption)
+
+
+def _beta_ranges(points: Sequence[BetaPoint]) -> list[str]:
+    """Two lines: for which beta the theorem's conditions hold, and for which its step leads to the right sums."""
+    from assignadd.paper.theory.composition import beta_in_words
+    from assignadd.paper.theory.setting import FACTOR
+
+    meets_conditions = beta_in_words(points, [point.s.meets_conditions for point in points])
+    composes = beta_in_words(points, [point.composes for point in points])
+    return [
+        f"conditions (within a factor {FACTOR:g}) hold for beta {meets_conditions}",
+        f"the stated step adds one variable and one number for beta {composes}",
+    ]
 
 
 def _verdict_table(s: Setting, records: Sequence[Record]) -> Table:
-    """Every statement with its value and verdict."""
-    of_rows = [*columns("statement"), Column("value", form=".3g"), *columns("verdict"), Column("claim", only="detail")]
+    """A row for each statement of the theory, with its value and verdict."""
+    table_columns = [
+        Column("statement"),
+        Column("value", form=".3g"),
+        Column("verdict"),
+        Column("claim", only="detail"),
+    ]
     rows = [(_name(record), record.value, record.verdict, record.claim) for record in records]
-    return Table(f"theory at N = {s.N}, T = {s.T}, V = {s.V}, alpha = {s.alpha:g}", of_rows, rows)
+    return Table(f"theory at N = {s.N}, T = {s.T}, V = {s.V}, alpha = {s.alpha:g}", table_columns, rows)
 
 
 def _name(record: Record) -> str:
@@ -161,13 +188,15 @@ def _name(record: Record) -> str:
 
 
 def _conclusion(args: Theory, records: Sequence[Record]) -> Iterator[str]:
-    """How many statements hold, and which do not or are undecided."""
+    """The last lines: which statements do not hold or are undecided, how many hold, and where more is to be seen."""
     tested = [record for record in records if record.verdict in (HOLDS, FAILS, UNDECIDED)]
-    for record in tested:
-        if record.verdict != HOLDS and not args.all:  # which prints all of them
-            yield f"{_name(record)}, {record.verdict}: {record.claim}"
-    holding = sum(record.verdict == HOLDS for record in tested)
-    yield f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}"
+    if not args.all:  # --all prints every statement in a table
+        for record in tested:
+            if record.verdict != HOLDS:
+                yield f"{_name(record)}, {record.verdict}: {record.claim}"
+    n_holding = sum(record.verdict == HOLDS for record in tested)
+    hint = "" if args.run else "; name a run to test real training"
+    yield f"{n_holding} of {len(tested)} statements hold{hint}"
     if not args.all:
         yield "--all prints every statement"
     if args.out is not None:

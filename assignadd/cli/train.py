@@ -42,14 +42,14 @@ class Train(FromPreset, OnDevice):
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
-    """Trains a model of each seed with a screen."""
+    """Trains a model of each seed into the folder `out`, shows the progress, and says what came out."""
     from assignadd.measures.columns import ProgressObserver
     from assignadd.task.splits import splits_of
     from assignadd.training.loop import train_run
 
     members = [Member(seed) for seed in seeds]
-    seen = splits_of([member.config(config) for member in members])
-    if config.record.measure_every:
+    seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
+    if config.record.measure_every:  # 0: nothing is measured in training
         note_not_defined(config)
     with showing_training(out.name, config.optim.steps, config.task) as listener:
         run = train_run(out, config, members, seen, device, threads, listener, observe=ProgressObserver)
@@ -58,7 +58,7 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
 
 
 def note_not_defined(config: Config) -> None:
-    """One line on stderr for each reason why measures are not defined for this architecture, with their names."""
+    """Notes which measures are not defined for this architecture: a line for each reason, with their names."""
     from assignadd.measures.columns import not_defined
 
     by_reason: dict[str, list[str]] = {}
@@ -69,6 +69,7 @@ def note_not_defined(config: Config) -> None:
 
 
 def _say_diverged(run: Run) -> None:
+    """Prints a line for each model of a run that diverged."""
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
             say(f"seed {member.seed} diverged at step {step}: its loss was not finite; it stopped there")
@@ -92,7 +93,7 @@ class Zoom(OneRun):
         from assignadd.training.loop import zoom
 
         run = open_run(self.run)
-        folder = Path(os.path.abspath(run.path))  # which has a name also where the run is "."
+        folder = Path(os.path.abspath(run.path))  # absolute, as the path "." has no name
         out = self.out or folder.with_name(f"{run.name}-zoom-{self.around}")
         with showing_training(out.name, min(run.step, self.around + self.within), run.config.task) as listener:
             zoomed, differing = zoom(run, out, self.around, self.every, self.within, listener)

@@ -141,11 +141,15 @@ class Start:
     @property
     def sources(self) -> dict[str, tuple[str, str]]:
         """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
-        sources = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
-        return {name: (network, part) for name, (network, part) in sources.items() if network and part != "none"}
+        sources = {}
+        if self.network:
+            sources["network"] = (self.network, "all")
+        if self.part_from and self.part != "none":
+            sources["part_from"] = (self.part_from, self.part)
+        return sources
 
 
-# A run, or INITIAL, one of its seeds, and perhaps a step.
+# How a network is named: a run, or INITIAL, one of its seeds, and perhaps a step.
 INITIAL = "initial"
 NETWORK = re.compile(r"(?P<run>.+):(?P<seed>[0-9]{1,19})(?:@(?P<step>[0-9]{1,18}))?")
 
@@ -180,19 +184,19 @@ class Config:
 
 # Every setting by its dotted name, such as `optim.lr`: the field with its type, default and limits.
 SETTINGS: dict[str, Field[Any]] = {
-    f"{section.name}.{f.name}": f
+    f"{section.name}.{setting_field.name}": setting_field
     for section in dataclasses.fields(Config)
-    for f in dataclasses.fields(section.type)  # type: ignore[arg-type]
+    for setting_field in dataclasses.fields(section.type)  # type: ignore[arg-type]
 }
-# In which the models of one stack may differ.
-PER_MODEL = [name for name, f in SETTINGS.items() if f.metadata.get("per_model")]
+# The settings in which the models of one stack may differ.
+PER_MODEL = [name for name, setting_field in SETTINGS.items() if setting_field.metadata.get("per_model")]
 
 
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for name, f in SETTINGS.items():
-        value = attrgetter(name)(config)
-        if not _is_accepted(value, f):
+    for name, setting_field in SETTINGS.items():
+        value = attrgetter(name)(config)  # the name has a dot: of a section and of its field
+        if not _is_accepted(value, setting_field):
             section, _, field_name = name.partition(".")
             raise ConfigError(name, value, accepted(section, field_name) or "")
     check_task(config.task)
@@ -204,83 +208,102 @@ def validate(config: Config) -> None:
 
 def accepted(section: str, name: str) -> str | None:
     """What the field `section.name` accepts, in words; None where it has a rule for itself or there is no field."""
-    f = SETTINGS.get(f"{section}.{name}")
-    if f is None:
+    setting_field = SETTINGS.get(f"{section}.{name}")
+    if setting_field is None:
         return None
-    if "low" in f.metadata:
-        return f"a {'whole ' * _is_whole(f)}number from {f.metadata['low']} to {f.metadata['high']}"
-    if f.type is bool:
+    limits = setting_field.metadata
+    if "low" in limits:
+        number = "whole number" if _is_whole(setting_field) else "number"
+        return f"a {number} from {limits['low']} to {limits['high']}"
+    if setting_field.type is bool:
         return "true or false"
-    return "one of " + ", ".join(get_args(f.type)) if get_origin(f.type) is Literal else None
+    if get_origin(setting_field.type) is Literal:
+        return "one of " + ", ".join(get_args(setting_field.type))
+    return None
 
 
-def _is_accepted(value: object, f: Field[Any]) -> bool:
+def _is_accepted(value: object, setting_field: Field[Any]) -> bool:
     """Whether a value has the field's type and is within its limits; fields with rules for themselves take any."""
-    if "low" in f.metadata:
+    limits = setting_field.metadata
+    if "low" in limits:
         if value is None:
-            return NoneType in get_args(f.type)
-        types = (int,) if _is_whole(f) else (int, float)
-        low, high = f.metadata["low"], f.metadata["high"]
-        return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
-    if f.type is bool:
+            return NoneType in get_args(setting_field.type)
+        types = (int,) if _is_whole(setting_field) else (int, float)
+        if not isinstance(value, types) or isinstance(value, bool):
+            return False
+        return limits["low"] <= value <= limits["high"]
+    if setting_field.type is bool:
         return isinstance(value, bool)
-    return value in get_args(f.type) if get_origin(f.type) is Literal else True
+    if get_origin(setting_field.type) is Literal:
+        return value in get_args(setting_field.type)
+    return True
 
 
-def _is_whole(f: Field[Any]) -> bool:
-    return int in (f.type, *get_args(f.type))
+def _is_whole(setting_field: Field[Any]) -> bool:
+    """Whether the numbers that a field accepts are whole: its type is int, or int | None."""
+    return int in (setting_field.type, *get_args(setting_field.type))
 
 
 def _check_model(model: Model) -> None:
+    """Raises a ConfigError for MLPs that do not fit the layers, or where a setting needs an MLP that is not there."""
     widths = model.d_mlp
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
-        accepted = f"a tuple with one width or None for each of the {model.n_layers} layers"
-        raise ConfigError("model.d_mlp", widths, accepted)
-    if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
-        raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+        one_each = f"a tuple with one width or None for each of the {model.n_layers} layers"
+        raise ConfigError("model.d_mlp", widths, one_each)
+    for width in widths:
+        is_number = isinstance(width, int) and not isinstance(width, bool)
+        if width is not None and not (is_number and 1 <= width <= 65536):
+            raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
     if not model.direct_path and widths[-1] is None:
         raise ConfigError("model.direct_path", False, "true: there is no MLP after the last layer")
 
 
 def _check_part(name: str, part: str, model: Model) -> None:
-    if part[-1] == "2" and model.n_layers < 2:
+    """Raises a ConfigError if the setting `name` is a part of the network that this model does not have."""
+    if part.endswith("2") and model.n_layers < 2:
         raise ConfigError(name, part, "none or a part of layer 1: there is no layer 2")
     if part == "MLP2" and model.d_mlp[1] is None:
         raise ConfigError(name, part, "another part: there is no MLP after layer 2")
 
 
 def _check_schedules(config: Config) -> None:
+    """Raises a ConfigError where a part is frozen for no step, or literals are to come later but nothing else is."""
     optim = config.optim
     if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
-        accepted = f"a step before optim.frozen_until = {optim.frozen_until}"
-        raise ConfigError("optim.frozen_from", optim.frozen_from, accepted)
+        earlier = f"a step before optim.frozen_until = {optim.frozen_until}"
+        raise ConfigError("optim.frozen_from", optim.frozen_from, earlier)
     if optim.literals_from and sum(config.task.mix[1:]) == 0:
         raise ConfigError("optim.literals_from", optim.literals_from, "0: training has no sequences with variables")
 
 
 def _check_start(config: Config) -> None:
+    """Raises a ConfigError for names that are no networks, and for parts and MLPs that are not there."""
     start = config.start
     for name in ("network", "part_from"):
         network = getattr(start, name)
+        if network is None:
+            continue
         match = NETWORK.fullmatch(network) if isinstance(network, str) else None
-        if network is not None and (match is None or int(match["seed"]) >= 2**63):
+        if match is None or int(match["seed"]) >= 2**63:
             raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
     _check_part("start.part", start.part, config.model)
     for name in ("mlp_in_factor", "mlp_out_factor"):
-        if getattr(start, name) != 1 and config.model.d_mlp[-1] is None:
-            raise ConfigError(f"start.{name}", getattr(start, name), "1: there is no MLP after the last layer")
+        factor = getattr(start, name)
+        if factor != 1 and config.model.d_mlp[-1] is None:
+            raise ConfigError(f"start.{name}", factor, "1: there is no MLP after the last layer")
     if start.part != "none" and start.part_from is None:
         raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     """The configuration with other values of settings, by their dotted names."""
-    changes: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}  # by section, then by field
     for name, value in settings.items():
         if name not in SETTINGS:
             raise ConfigError(name, value, "the dotted name of a setting, such as optim.lr or model.n_heads")
         section, _, field_name = name.partition(".")
         changes.setdefault(section, {})[field_name] = value
+    # All sections are replaced at once, as their checks may depend on each other.
     sections = {name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items()}
     return dataclasses.replace(config, **sections)
 
@@ -301,21 +324,23 @@ class Member:
 
     seed: int
     settings: tuple[tuple[str, Any], ...]
-    """Pairs of a dotted name and a value, by name."""
+    """Pairs of a dotted name and a value, sorted by name."""
 
     def __init__(self, seed: int, settings: Mapping[str, Any] | None = None, **short: Any):
         """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; None is the value of the others."""
-        named = {SHORT_NAMES.get(name, name): value for name, value in {**(settings or {}), **short}.items()}
-        object.__setattr__(self, "seed", seed)
-        object.__setattr__(self, "settings", tuple(sorted((n, v) for n, v in named.items() if v is not None)))
+        values = {**(settings or {}), **short}
+        by_dotted_name = {SHORT_NAMES.get(name, name): value for name, value in values.items()}
+        different = [(name, value) for name, value in by_dotted_name.items() if value is not None]
+        object.__setattr__(self, "seed", seed)  # the dataclass is frozen
+        object.__setattr__(self, "settings", tuple(sorted(different)))
 
     def config(self, base: Config) -> Config:
         """The configuration of this model alone, its three seeds filled in."""
         if not 0 <= self.seed < 2**63:
             raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
         config = with_settings(base, dict(self.settings))
-        seeds = {name: self.seed for name, seed in vars(config.seed).items() if seed is None}
-        return dataclasses.replace(config, seed=dataclasses.replace(config.seed, **seeds))
+        filled_in = {name: self.seed for name, seed in vars(config.seed).items() if seed is None}
+        return dataclasses.replace(config, seed=dataclasses.replace(config.seed, **filled_in))
 
     def in_stack(self, base: Config) -> "tuple[Config, Member]":
         """The configuration of the stack that this model can be trained in, and this model as a member of it."""

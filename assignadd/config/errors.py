@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Of a line about an error, in characters.
+# The most characters of a line about an error.
 LONGEST_LINE = 1000
 
 
 def printable(text: str) -> str:
     """A text that a terminal shows and does not obey: control characters and bytes that are not UTF-8 as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    shown = []
+    for character in text:
+        if character.isprintable():
+            shown.append(character)
+        else:
+            shown.append(character.encode("unicode_escape", "backslashreplace").decode())
+    return "".join(shown)
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most `most` characters, its middle left out where it is longer."""
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}...{text[3 - most // 3 :]}"
+    """The text, with dots instead of its middle if it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    n_first = most * 2 // 3
+    n_last = most // 3 - len("...")
+    return f"{text[:n_first]}...{text[-n_last:]}"
 
 
 def did_you_mean(name: object, names: Iterable[object]) -> str:

@@ -13,10 +13,12 @@ from assignadd.config.errors import ConfigError
 LETTERS = string.ascii_lowercase
 # Operations by name, each with the sign that stands between operands in the text form. `affine P Q` is P x + Q y.
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "affine": "@", "dihedral": "@", "table": "@"}
+# The operations that need no file, as error messages list them.
 OPERATIONS = ", ".join([*(name for name in SIGNS if name not in ("affine", "table")), "'affine P Q'"])
 AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
-# Tuples of numbers are listed and each is seen or held out.
+# The most tuples of numbers: they are listed, and each is seen or held out.
 MOST_TUPLES = 1 << 20
+# Words for several operands in error messages, by their number.
 SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
 # The setting with the letters banned from each operand slot.
 BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
@@ -107,6 +109,7 @@ class Task:
 
     @property
     def variables(self) -> str:
+        """The letters of the variables, such as `abcd`."""
         return LETTERS[: self.n_vars]
 
     @property
@@ -126,6 +129,7 @@ class Task:
 
     @property
     def n_seen(self) -> int:
+        """The number of tuples that training may combine."""
         # The small addend keeps products such as 0.29 * 100, which floats put just below a whole number, whole.
         return math.floor(self.seen_fraction * math.prod(self.tuples) + 1e-9)
 
@@ -137,59 +141,44 @@ class Task:
         Sequences with n variables are `one_var_ratio` (n = 1) or `two_var_ratio` (n = 2, 3, 4) times as frequent as
         those without, in equal parts for the sets of n slots.
         """
-        k = self.operands
         ratios = (1.0, self.one_var_ratio, self.two_var_ratio, self.two_var_ratio, self.two_var_ratio)
-        weights = [ratios[kind.bit_count()] / math.comb(k, kind.bit_count()) for kind in range(2**k)]
-        return tuple(w / sum(weights) for w in weights)
+        weights = []
+        for kind in range(2**self.operands):
+            n_variables = kind.bit_count()
+            n_kinds = math.comb(self.operands, n_variables)  # with as many variables
+            weights.append(ratios[n_variables] / n_kinds)
+        return tuple(weight / sum(weights) for weight in weights)
 
 
 def named_operation(operation: str) -> bool:
     """Whether this is an operation by its name; any other text names a file."""
-    return operation in SIGNS.keys() - {"affine"} or AFFINE.fullmatch(operation) is not None
+    if operation == "affine":  # needs its two factors
+        return False
+    return operation in SIGNS or AFFINE.fullmatch(operation) is not None
 
 
 def check_task(task: Task) -> None:
     """Raises a ConfigError for the first setting that does not fit the others."""
-    V, k, most = task.n_vars, task.operands, task.max_assignments
-    n_tuples = math.prod(task.tuples)
-    least_fraction = math.ceil(1e6 / n_tuples) / 1e6
     _check_bans(task)
     _check_operation(task)
-    _require(task, "max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable")
-    _require(task, "length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments")
-    fewer = f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"
-    _require(task, "operands", n_tuples <= MOST_TUPLES, fewer)
-    shorter = f"fewer than task.max_assignments = {most}, to hold a chain of so many links"
-    _require(task, "hops", task.hops < most, shorter)
-    _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
-    _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[k]}")
-    if k != 2:
+    _check_sizes(task)
+    if task.operands != 2:
         _require(task, "unordered_split", not task.unordered_split, "false: it is for task.operands = 2")
         _require(task, "seen_doubles", task.seen_doubles is None, "none: it is for task.operands = 2")
         _require(task, "held_out_distance", task.held_out_distance is None, "none: it is for task.operands = 2")
         _require(task, "doubles_weight", task.doubles_weight == 1, "1: it is for task.operands = 2")
-    allowed = [set(task.variables) - set(letters) for letters in task.bans]
-    if task.one_var_ratio > 0:
-        one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
-        for slot, letters in zip(BANS, allowed, strict=False):
-            _require(task, slot, len(letters) > 0, one_left)
-    if task.two_var_ratio > 0 and k > 1:
-        number, several = SEVERAL[k]
-        enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
-        _require(task, "n_vars", k <= V, enough)
-        _require(task, "max_assignments", most >= k, enough)
-        different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
-        _require(task, BANS[k - 1], _different(allowed), different_left)
+    _check_mix(task)
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
-    """Raises a ConfigError about a setting of the task unless a condition holds."""
+    """Raises a ConfigError about a setting of the task, with what is accepted, unless a condition holds."""
     if not holds:
         raise ConfigError(f"task.{name}", getattr(task, name), accepted)
 
 
 def _check_bans(task: Task) -> None:
-    for name in dict.fromkeys(BANS):
+    """Raises a ConfigError for bans that are not distinct letters of variables."""
+    for name in dict.fromkeys(BANS):  # each of them once
         if name == "banned_second" and task.operands == 1:
             continue  # not used
         letters = getattr(task, name)
@@ -198,23 +187,64 @@ def _check_bans(task: Task) -> None:
             raise ConfigError(f"task.{name}", letters, f"distinct letters among {task.variables}")
 
 
-def _different(allowed: Sequence[set[str]]) -> bool:
-    """Whether the slots can all have different variables: no group of slots has fewer variables than slots (Hall)."""
-    groups = (group for n in range(1, len(allowed) + 1) for group in combinations(allowed, n))
-    return all(len(set().union(*group)) >= len(group) for group in groups)
-
-
 def _check_operation(task: Task) -> None:
+    """Raises a ConfigError for an operation that does not exist or does not fit the modulus or the table."""
     N, operation, table = task.modulus, task.operation, task.table
     if not isinstance(operation, str) or not named_operation(operation):
         raise ConfigError("task.operation", operation, f"{OPERATIONS}, or a file with a table of answers")
-    if (affine := AFFINE.fullmatch(operation)) and max(map(int, affine.groups())) >= N:
+    affine = AFFINE.fullmatch(operation)
+    if affine and (int(affine[1]) >= N or int(affine[2]) >= N):
         raise ConfigError("task.operation", operation, f"factors from 0 to {N - 1} after affine")
     if operation == "dihedral" and N % 2:
         raise ConfigError("task.modulus", N, "an even number, the order of a dihedral group")
     if not isinstance(table, tuple) or (operation != "table" and table):
         raise ConfigError("task.table", table, "none, as task.operation is not table")
-    numbers = [x for x in table if type(x) is int and 0 <= x < N]
-    if operation == "table" and not len(numbers) == len(table) == N * N:
-        accepted = f"{N} x {N} numbers from 0 to {N - 1} for task.modulus = {N}"
-        raise ConfigError("task.table", f"{len(table)} numbers", accepted)
+    if operation == "table":
+        all_accepted = all(type(entry) is int and 0 <= entry < N for entry in table)  # True is no number here
+        if len(table) != N * N or not all_accepted:
+            accepted = f"{N} x {N} numbers from 0 to {N - 1} for task.modulus = {N}"
+            raise ConfigError("task.table", f"{len(table)} numbers", accepted)
+
+
+def _check_sizes(task: Task) -> None:
+    """Raises a ConfigError where assignments do not fit the sequence, or tuples of numbers are too many or too few."""
+    V, most = task.n_vars, task.max_assignments
+    n_tuples = math.prod(task.tuples)
+    least_fraction = math.ceil(1e6 / n_tuples) / 1e6  # 1 / n_tuples, rounded up to six digits
+    _require(task, "max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable")
+    _require(task, "length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments")
+    fewer = f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"
+    _require(task, "operands", n_tuples <= MOST_TUPLES, fewer)
+    shorter = f"fewer than task.max_assignments = {most}, to hold a chain of so many links"
+    _require(task, "hops", task.hops < most, shorter)
+    _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
+    _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[task.operands]}")
+
+
+def _check_mix(task: Task) -> None:
+    """Raises a ConfigError where training asks for sequences with variables that do not exist."""
+    k = task.operands
+    allowed = [set(task.variables) - set(banned) for banned in task.bans]  # for each operand slot
+    if task.one_var_ratio > 0:
+        one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
+        for setting_name, letters in zip(BANS, allowed, strict=False):
+            _require(task, setting_name, len(letters) > 0, one_left)
+    if task.two_var_ratio > 0 and k > 1:
+        number, several = SEVERAL[k]
+        enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
+        _require(task, "n_vars", task.n_vars >= k, enough)
+        _require(task, "max_assignments", task.max_assignments >= k, enough)
+        different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
+        _require(task, BANS[k - 1], _can_differ(allowed), different_left)
+
+
+def _can_differ(allowed: Sequence[set[str]]) -> bool:
+    """Whether all slots can have different variables, from those allowed in each.
+
+    By Hall's theorem they can unless some group of slots has fewer variables together than slots.
+    """
+    for size in range(1, len(allowed) + 1):
+        for group in combinations(allowed, size):
+            if len(set().union(*group)) < size:
+                return False
+    return True

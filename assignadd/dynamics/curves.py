@@ -46,30 +46,45 @@ def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay 
     if second is None:
         return None
     first = Onset(end, end, None) if first is None else first
-    return Delay(second.step - first.step, second.low - _latest(first, end), _latest(second, end) - first.low)
+    return Delay(
+        steps=second.step - first.step,
+        low=second.low - _latest(first, end),
+        high=_latest(second, end) - first.low,
+    )
 
 
 def _latest(onset: Onset, end: int) -> int:
+    """The latest step at which an onset may have been, at most `end`."""
     return end if onset.high is None else onset.high  # step 0 is a step: `onset.high or end` would take it for None
 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
-    """The first index from which `above` is true for `lasting` steps, or to the end."""
-    ends = np.searchsorted(steps, steps + lasting)
-    return next((int(i) for i in np.flatnonzero(above) if above[i : ends[i] + 1].all()), None)
+    """The first index from which `above` is true for `lasting` steps, or to the end; None if there is none."""
+    ends = np.searchsorted(steps, steps + lasting)  # for each evaluation the first one as many steps later
+    for i in np.flatnonzero(above):
+        if above[i : ends[i] + 1].all():
+            return int(i)
+    return None
 
 
 def onset(
     steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING
 ) -> Onset | None:
-    """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None."""
-    lowest, highest = _intervals(values, n)
-    middle = first_lasting(steps, values >= threshold, lasting)
-    low = first_lasting(steps, highest >= threshold, lasting)
-    high = first_lasting(steps, lowest >= threshold, lasting)
-    if middle is None or low is None:
+    """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None.
+
+    None if the curve never reaches the threshold to stay. What the step and its bounds are is explained in `Onset`.
+    """
+    lower_ends, upper_ends = _intervals(values, n)
+    reached = first_lasting(steps, values >= threshold, lasting)
+    earliest = first_lasting(steps, upper_ends >= threshold, lasting)
+    latest = first_lasting(steps, lower_ends >= threshold, lasting)
+    if reached is None or earliest is None:
         return None
-    return Onset(int(steps[middle]), int(steps[low - 1]) if low else 0, None if high is None else int(steps[high]))
+    return Onset(
+        step=int(steps[reached]),
+        low=int(steps[earliest - 1]) if earliest > 0 else 0,
+        high=None if latest is None else int(steps[latest]),
+    )
 
 
 def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -79,15 +94,19 @@ def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarra
     """
     if n is None:
         return values, values
-    intervals = {value: wilson(round(value * n), n) for value in {*values[~np.isnan(values)].tolist()}}
-    low = [intervals[v].low if v in intervals else v for v in values.tolist()]
-    high = [intervals[v].high if v in intervals else v for v in values.tolist()]
-    return np.array(low), np.array(high)
+    different_shares = set(values[~np.isnan(values)].tolist())
+    intervals = {share: wilson(round(share * n), n) for share in different_shares}
+    low, high = values.astype(float), values.astype(float)
+    for i, share in enumerate(values.tolist()):
+        if share in intervals:
+            low[i], high[i] = intervals[share].low, intervals[share].high
+    return low, high
 
 
 # What a further change point must take off the sum of squares. Accuracies on 512 sequences scatter by .02 at most, so
 # noise alone takes off about 2 (.02)^2 ln(300) = .005; slow drift needs more. On 64 sequences noise takes off .05.
-PENALTY, PENALTY_OF_64 = 0.02, 0.1
+PENALTY = 0.02
+PENALTY_OF_64 = 0.1
 # A rise lasts from the first to the second of these shares of the way between its plateaus.
 RISES_FROM, RISES_TO = 0.1, 0.9
 # Rises with a plateau of fewer steps between them are one (the paper's second spike takes 1,500 steps).
@@ -115,66 +134,99 @@ class Spike:
 
     @property
     def rise(self) -> float:
+        """The difference of the two levels."""
         return self.high - self.low
 
 
 def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
-    """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
+    """Indices at which a new plateau begins, for a piecewise constant fit of least squares.
+
+    The fit has the least sum of squared deviations plus `penalty` for each change. It is found exactly, from the front:
+    the best fit of the first `end` values is that of fewer values, up to some start, and a plateau from there on
+    (optimal partitioning; PELT leaves out starts that cannot be the best any more).
+    """
     n = len(values)
-    sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])
+    sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])  # of the first 0..n values
     squares = np.concatenate([[0.0], np.cumsum(values * values, dtype=float)])
-    # The least cost of a fit of the first `end` values, and where its last plateau begins.
-    cost, begins, places = np.full(n + 1, -penalty), [0] * (n + 1), np.arange(n + 1)
+    cost = np.full(n + 1, -penalty)  # of the best fit of the first `end` values; there is one change less than plateaus
+    last_start = [0] * (n + 1)  # where its last plateau begins
+    places = np.arange(n + 1)
     starts = places[:1]
     for end in range(1, n + 1):
-        sum_of_squares = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
-        tried = cost[starts] + sum_of_squares
-        best = int(tried.argmin())
-        cost[end], begins[end] = tried[best] + penalty, int(starts[best])
+        deviations = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
+        cost_without_penalty = cost[starts] + deviations
+        best = int(cost_without_penalty.argmin())
+        cost[end] = cost_without_penalty[best] + penalty
+        last_start[end] = int(starts[best])
         # The other starts are worse for every later end.
-        starts = np.concatenate((starts[tried <= cost[end]], places[end : end + 1]))
-    edges = []
-    while n:
-        n = begins[n]
-        edges.append(n)
-    return edges[-2::-1]  # from the front, without the first plateau's
+        starts = np.concatenate((starts[cost_without_penalty <= cost[end]], places[end : end + 1]))
+    changes = []
+    start = last_start[n]
+    while start > 0:  # the first plateau, which begins at 0, is no change
+        changes.append(start)
+        start = last_start[start]
+    return changes[::-1]
 
 
 def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> list[Spike]:
-    """Every visible rise to a new level after step `since`, in the order of the steps.
+    """Every visible rise to a new level from step `since` on, in the order of the steps.
 
     A rise in stairs is one. A recovery, to a level that was there before, is none, nor is a change of level that is
     lost in the scatter of the curve.
     """
-    later = steps >= since
-    steps, values = steps[later], values[later]
+    is_later = steps >= since
+    steps, values = steps[is_later], values[is_later]
     if len(steps) < 2:
         return []
-    edges = [0, *change_points(values, penalty), len(values)]
-    plateaus = [values[a:b] for a, b in pairwise(edges)]
+    edges = [0, *change_points(values, penalty), len(values)]  # plateau i has the values from edge i to edge i + 1
+    plateaus = [values[start:end] for start, end in pairwise(edges)]
     levels = [float(np.median(plateau)) for plateau in plateaus]
     visible = []
     for first, last in _stairs(steps, edges, levels):
         gain = levels[last] - max(levels[: first + 1])
-        if gain > 0 and gain >= VISIBLE * max(_scatter(plateaus[first]), _scatter(plateaus[last])):
-            steepest = max(range(first + 1, last + 1), key=lambda i: levels[i] - levels[i - 1])
-            low, high = levels[first], levels[last]
-            below = np.flatnonzero(values[: edges[first + 1]] <= low + RISES_FROM * (high - low))
-            above = np.flatnonzero(values[edges[steepest] :] >= low + RISES_TO * (high - low)) + edges[steepest]
-            before, after = int(steps[edges[steepest] - 1]), int(steps[edges[steepest]])
-            visible.append(Spike(before, after, low, high, int(steps[below[-1]]), int(steps[above[0]])))
+        scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
+        if gain > 0 and gain >= VISIBLE * scatter:
+            visible.append(_spike(steps, values, edges, levels, first, last))
     return visible
 
 
+def _spike(
+    steps: np.ndarray, values: np.ndarray, edges: Sequence[int], levels: Sequence[float], first: int, last: int
+) -> Spike:
+    """The spike that rises from plateau `first` to plateau `last`; plateau i begins at index `edges[i]`."""
+    low, high = levels[first], levels[last]
+    increases = [levels[i] - levels[i - 1] for i in range(first + 1, last + 1)]
+    steepest = first + 1 + increases.index(max(increases))  # the plateau to which the curve rises most
+    top_edge = edges[steepest]
+    # The last evaluation that is still low, on the first plateau, and the first one that is high.
+    is_low = values[: edges[first + 1]] <= low + RISES_FROM * (high - low)
+    is_high = values[top_edge:] >= low + RISES_TO * (high - low)
+    begin = np.flatnonzero(is_low)[-1]
+    end = top_edge + np.flatnonzero(is_high)[0]
+    return Spike(
+        before=int(steps[top_edge - 1]),
+        after=int(steps[top_edge]),
+        low=low,
+        high=high,
+        begin=int(steps[begin]),
+        end=int(steps[end]),
+    )
+
+
 def _stairs(steps: np.ndarray, edges: Sequence[int], levels: Sequence[float]) -> list[tuple[int, int]]:
-    """The plateaus before and behind each rise, by their numbers; rises with a short plateau between them are one."""
+    """The plateaus before and after each rise, by their numbers; rises with a short plateau between them are one.
+
+    Plateau i begins at index `edges[i]` and has level `levels[i]`.
+    """
     stairs: list[tuple[int, int]] = []
     for i in range(1, len(levels)):
         if levels[i] <= levels[i - 1]:
             continue
-        is_short = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-        if stairs and stairs[-1][1] == i - 1 and is_short:
-            stairs[-1] = (stairs[-1][0], i)
+        is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
+        ends_last_rise = bool(stairs) and stairs[-1][1] == i - 1
+        if ends_last_rise and is_after_short_plateau:
+            first, _ = stairs[-1]
+            stairs[-1] = (first, i)
         else:
             stairs.append((i - 1, i))
     return stairs
@@ -187,17 +239,20 @@ def _scatter(plateau: np.ndarray) -> float:
 
 def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> Spike | None:
     """The spike with the largest rise; None where there is none."""
-    return max(spikes(steps, values, since, penalty), key=lambda s: s.rise, default=None)
+    return max(spikes(steps, values, since, penalty), key=lambda spike: spike.rise, default=None)
 
 
 def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> Delay:
     """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
-    A rise lasts from 10 % to 90 % of the way and begins and ends between evaluations. It lasts longer than the distance
-    of those that lie inside it, whatever the noise of `n` sequences.
+    That is the most that the rise, from 10 % to 90 % of the way, may last, as it begins and ends between evaluations.
+    It lasts longer than the distance of the evaluations that are inside it, whatever the noise of `n` sequences.
     """
-    lowest, highest = _intervals(values, n)
-    is_rising = (lowest > spike.low + RISES_FROM * spike.rise) & (highest < spike.low + RISES_TO * spike.rise)
-    inside = steps[(steps > spike.begin) & (steps < spike.end) & is_rising]
+    lower_ends, upper_ends = _intervals(values, n)
+    is_above_beginning = lower_ends > spike.low + RISES_FROM * spike.rise
+    is_below_end = upper_ends < spike.low + RISES_TO * spike.rise
+    is_between = (steps > spike.begin) & (steps < spike.end)
+    inside = steps[is_between & is_above_beginning & is_below_end]
+    least = int(inside[-1] - inside[0]) + 1 if len(inside) else 0
     most = spike.end - spike.begin
-    return Delay(most, int(inside[-1] - inside[0]) + 1 if len(inside) else 0, most)
+    return Delay(steps=most, low=least, high=most)

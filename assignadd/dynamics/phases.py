@@ -40,7 +40,7 @@ REFINEMENT_SETS = tuple(s.name for s in EVAL_SETS if s.n_banned)
 
 @dataclass(frozen=True)
 class Skill:
-    """An evaluation set, and the accuracy on it from which on a network has the skill."""
+    """What a network can do: an evaluation set, and the accuracy on it from which on the network has the skill."""
 
     set: str
     level: float
@@ -59,29 +59,34 @@ class Curves:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
-        """From one model's rows of metrics."""
-        names = [s.name for s in RECORDED_SETS if s.name in rows[0]["accuracy"]]
+        """From one model's rows of metrics, one for each evaluation."""
+        names = [evalset.name for evalset in RECORDED_SETS if evalset.name in rows[0]["accuracy"]]
         accuracy = {name: np.array([row["accuracy"][name] for row in rows]) for name in names}
         return cls(np.array([row["step"] for row in rows]), accuracy, n)
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray], n: int) -> Curves:
         """From one network's columns of a sweep's table."""
-        return cls(columns["step"], {s.name: columns[s.name] for s in RECORDED_SETS if s.name in columns}, n)
+        names = [evalset.name for evalset in RECORDED_SETS if evalset.name in columns]
+        return cls(columns["step"], {name: columns[name] for name in names}, n)
 
     def mean(self, sets: Sequence[str]) -> np.ndarray:
-        return np.mean([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)
+        """At each evaluation, the mean accuracy on those of these sets that the task has."""
+        return np.mean([self.accuracy[name] for name in sets if name in self.accuracy], axis=0)
 
     def lowest(self, sets: Sequence[str]) -> np.ndarray:
-        return np.min([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)
+        """At each evaluation, the lowest accuracy on those of these sets that the task has."""
+        return np.min([self.accuracy[name] for name in sets if name in self.accuracy], axis=0)
 
     def has(self, sets: Sequence[str]) -> bool:
-        return any(s in self.accuracy for s in sets)
+        """Whether the task has any of these sets."""
+        return any(name in self.accuracy for name in sets)
 
     def until(self, step: int) -> Curves:
         """The evaluations up to a step."""
-        early = self.steps <= step
-        return Curves(self.steps[early], {name: values[early] for name, values in self.accuracy.items()}, self.n)
+        is_early = self.steps <= step
+        accuracy = {name: values[is_early] for name, values in self.accuracy.items()}
+        return Curves(self.steps[is_early], accuracy, self.n)
 
     @property
     def binding(self) -> Onset | None:
@@ -91,10 +96,11 @@ class Curves:
     @property
     def binds(self) -> bool:
         """Whether the network came to bind, and still does by the median of its last evaluations since then."""
-        if (binding := self.binding) is None:
+        binding = self.binding
+        if binding is None:
             return False
-        end = np.isin(self.steps, end_of_training(self.steps.tolist())) & (self.steps >= binding.step)
-        return bool(np.median(self.accuracy[BINDING_SET][end]) >= BINDING_THRESHOLD)
+        is_at_end = np.isin(self.steps, end_of_training(self.steps.tolist())) & (self.steps >= binding.step)
+        return bool(np.median(self.accuracy[BINDING_SET][is_at_end]) >= BINDING_THRESHOLD)
 
 
 @dataclass(frozen=True)
@@ -123,13 +129,19 @@ class Phases:
 
     @property
     def boundaries(self) -> list[tuple[str, int]]:
-        """Where each phase ends: the first with the start of the spike that brings binding."""
-        first = [("addition", self.first_spike.before)] if self.first_spike else []
-        later = [("binding", self.trained), ("refinement", self.refinement)]
-        return first + [(name, onset.step) for name, onset in later if onset]
+        """The name of each phase and the step at which it ends: the first with the spike that brings binding."""
+        boundaries = []
+        if self.first_spike:
+            boundaries.append(("addition", self.first_spike.before))
+        if self.trained:
+            boundaries.append(("binding", self.trained.step))
+        if self.refinement:
+            boundaries.append(("refinement", self.refinement.step))
+        return boundaries
 
     @property
     def summary(self) -> str:
+        """When each phase came, in words."""
         if self.addition is None:
             return "no first phase: addition was not learned"
         if self.binding is None:
@@ -147,7 +159,9 @@ def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -
     Two skills are compared on sets of the same kind at one level: trained pairs with trained pairs, held-out pairs with
     held-out pairs.
     """
-    return onset(curves.steps, curves.lowest(sets), curves.n, level) if curves.has(sets) else None
+    if not curves.has(sets):
+        return None
+    return onset(curves.steps, curves.lowest(sets), curves.n, level)
 
 
 def find_phases(curves: Curves) -> Phases:
@@ -158,16 +172,27 @@ def find_phases(curves: Curves) -> Phases:
     first_spike = None
     if addition and binding:
         first_spike = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step)
-    second_spike = _second_spike(curves, first_spike, refinement)
-    trained = skill_onset(curves, TRAINED_SETS)
-    return Phases(addition, binding, refinement, first_spike, second_spike, curves.binds, trained)
+    return Phases(
+        addition=addition,
+        binding=binding,
+        refinement=refinement,
+        first_spike=first_spike,
+        second_spike=_second_spike(curves, first_spike, refinement),
+        binds=curves.binds,
+        trained=skill_onset(curves, TRAINED_SETS),
+    )
 
 
-def _second_spike(curves: Curves, first: Spike | None, refinement: Onset | None) -> Spike | None:
-    if first is None or refinement is None:
+# The least rise of a second spike, in accuracy.
+SECOND_SPIKE = 0.05
+
+
+def _second_spike(curves: Curves, first_spike: Spike | None, refinement: Onset | None) -> Spike | None:
+    """The last rise of the sets with banned slots after the first spike that begins before refinement came."""
+    if first_spike is None or refinement is None:
         return None
-    later = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first.after)
-    before_refinement = [s for s in later if s.rise >= 0.05 and s.begin <= refinement.step]
+    later = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first_spike.after)
+    before_refinement = [spike for spike in later if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step]
     return before_refinement[-1] if before_refinement else None
 
 
@@ -195,11 +220,11 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
     One checkpoint is not a trajectory, so that its columns have no onsets.
     """
     onsets = []
-    for s in RECORDED_SETS:
-        if s.name in curves.accuracy:
+    for evalset in RECORDED_SETS:
+        if evalset.name in curves.accuracy:
             # The levels of the phases: held-out sums as for addition, the rest as for binding and refinement.
-            level = THRESHOLD if s.pair == "seen" else ADDITION_THRESHOLD
-            onsets.append(_onset(s.name, curves.steps, curves.accuracy[s.name], level, curves.n))
+            level = THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD
+            onsets.append(_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], level, curves.n))
     steps = columns["step"]
     if len(steps) < 2:
         return onsets
@@ -214,6 +239,7 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
 
 def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
+    """The onset of one curve, each point of which is a share of `n` sequences (None: without noise)."""
     reached = onset(steps, values, n, level)
     if reached is None:
         return CurveOnset(curve, level, LASTING, None, None, None, n)
@@ -225,6 +251,8 @@ APART = 1500  # steps within which a checkpoint is near a spike
 
 @dataclass(frozen=True)
 class LateVariable:
+    """The variable that is looked up last in one of the operand slots."""
+
     variable: str
     slot: str
     banned: bool
@@ -242,19 +270,26 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     trajectory, `banned` the letters banned from each slot.
     """
     steps = columns["step"]
-    candidates: list[tuple[float, float, str, str]] = []  # when it came, minus its mean accuracy, variable, slot
+    # When each came, minus its mean accuracy, its letter and its slot: the largest one is the last.
+    candidates: list[tuple[float, float, str, str]] = []
     for name, accuracy in columns.items():
-        if fields := VARIABLE_ACCURACY.fields(name):
-            came = _came(steps, accuracy)
+        fields = VARIABLE_ACCURACY.fields(name)
+        if fields:
+            came = _half_right_from(steps, accuracy)
             candidates.append((came, -float(accuracy.mean()), fields["variable"], fields["slot"]))
-    last, _, variable, slot = max(candidates)
-    if last <= since:
+    came, _, variable, slot = max(candidates)
+    if came <= since:
         return None
-    spike = largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64)
-    return LateVariable(variable, slot, variable in banned[slot], None if np.isinf(last) else int(last), spike)
+    return LateVariable(
+        variable,
+        slot,
+        banned=variable in banned[slot],
+        onset=None if np.isinf(came) else int(came),
+        spike=largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64),
+    )
 
 
-def _came(steps: np.ndarray, accuracy: np.ndarray) -> float:
+def _half_right_from(steps: np.ndarray, accuracy: np.ndarray) -> float:
     """The step from which half of the sums are right to stay; infinity for never.
 
     It is 0 where they are right at the first checkpoint: that may have come at any time before.

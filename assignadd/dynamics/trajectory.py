@@ -47,6 +47,7 @@ MODEL, SEED = "model", "seed"
 Columns = dict[str, np.ndarray]
 # Checkpoints in memory at once.
 CHUNK = 8
+# Is told how many checkpoints are measured, and of how many in all.
 Listener = Callable[[int, int], None]
 # The checkpoints of one model at these steps, as a stack.
 Read = Callable[[Sequence[int]], Stack]
@@ -60,20 +61,32 @@ def measured_trajectory(run: Run, model: int = 0, steps: Sequence[int] | None = 
     steps = run.steps if steps is None else list(steps)
     if not steps:
         raise RunError(f"run {run.name} has no checkpoints yet; train it on")
-    end = run.diverged_at[model]
-    sound = [step for step in steps if end is None or step < end]
-    if not sound:
-        raise RunError(f"seed {run.members[model].seed} of {run.name} diverged at step {end}, before the checkpoints")
-    columns = measured_at(run.configs[model], run.seen[model], sound, lambda part: run.trajectory(part, model))
-    lost = np.full(len(steps) - len(sound), np.nan, dtype=np.float32)
-    return {name: np.concatenate([values, lost]) for name, values in columns.items()} | {"step": np.array(steps)}
+    diverged_at = run.diverged_at[model]
+    steps_before = [step for step in steps if diverged_at is None or step < diverged_at]
+    if not steps_before:
+        seed = run.members[model].seed
+        raise RunError(f"seed {seed} of {run.name} diverged at step {diverged_at}, before the checkpoints")
+    columns = measured_at(run.configs[model], run.seen[model], steps_before, _reader(run, model))
+    missing = np.full(len(steps) - len(steps_before), np.nan, dtype=np.float32)
+    with_missing = {name: np.concatenate([values, missing]) for name, values in columns.items()}
+    return with_missing | {"step": np.array(steps)}
+
+
+def _reader(run: Run, model: int) -> Read:
+    """A function that reads one model's checkpoints at some steps."""
+    return lambda steps: run.trajectory(steps, model)
 
 
 def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) -> Columns:
     """Every progress measure of one model at these steps, by column; `read` returns the checkpoints."""
     progress = ProgressMeasures([config], seen[None])
-    chunks = [_measured(progress, steps[i : i + CHUNK], read) for i in range(0, len(steps), CHUNK)]
+    chunks = [_measured(progress, chunk, read) for chunk in _chunks(steps)]
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def _chunks(steps: Sequence[int]) -> list[Sequence[int]]:
+    """The steps in groups whose checkpoints are in memory at once."""
+    return [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
 
 
 def measured_run(run: Run, listener: Listener = lambda done, total: None, processes: int = 1) -> polars.DataFrame:
@@ -82,30 +95,34 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
 
     if not run.steps:
         raise RunError(f"run {run.name} has no checkpoints yet; train it on")
-    models, total = range(len(run.members)), len(run.members) * len(run.steps)
-    progress = [ProgressMeasures([run.configs[i]], run.seen[i : i + 1]) for i in models]
-    chunks = [(i, run.steps[first : first + CHUNK]) for i in models for first in range(0, len(run.steps), CHUNK)]
+    models = range(len(run.members))
+    total = len(run.members) * len(run.steps)
+    progress = [ProgressMeasures([run.configs[model]], run.seen[model : model + 1]) for model in models]
+    jobs = [(model, steps) for model in models for steps in _chunks(run.steps)]
 
-    def measure(chunk: tuple[int, list[int]]) -> Columns:
-        model, steps = chunk
-        return _measured(progress[model], steps, lambda part: run.trajectory(part, model))
+    def measure(job: tuple[int, Sequence[int]]) -> Columns:
+        model, steps = job
+        return _measured(progress[model], steps, _reader(run, model))
 
-    tables: dict[int, Columns] = {}
+    tables: dict[int, Columns] = {}  # by the index of the job; they do not end in their order
     done = 0
     listener(done, total)
-    for index, columns in in_parallel(measure, chunks, processes):
-        model, steps = chunks[index]
-        of_model = {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), run.members[model].seed)}
-        tables[index] = of_model | columns
+    for index, columns in in_parallel(measure, jobs, processes):
+        model, steps = jobs[index]
+        seed = run.members[model].seed
+        tables[index] = {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), seed)} | columns
         done += len(steps)
         listener(done, total)
-    return polars.concat(polars.DataFrame(tables[index]) for index in range(len(chunks)))
+    return polars.concat(polars.DataFrame(tables[index]) for index in range(len(jobs)))
 
 
 def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
-    """Every measure of the checkpoints at these steps."""
-    columns = progress(read(steps))
-    return {"step": np.array(steps), **{name: values.float().numpy() for name, values in columns.items()}}
+    """Every measure of the checkpoints at these steps, by column; `step` is the first."""
+    measures = progress(read(steps))
+    columns = {"step": np.array(steps)}
+    for name, values in measures.items():
+        columns[name] = values.float().numpy()
+    return columns
 
 
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
@@ -133,13 +150,15 @@ def measures_problem(run: Run) -> str | None:
 
 
 def _stored(run: Run) -> polars.DataFrame:
+    """The table beside the run; raises a RunError that says why it cannot be used."""
     path = run.path / MEASURES
     table, about = decode_sealed(read_regular(run.path, MEASURES), str(path))
     for key, value in _origin(run).items():
         if about.get(key) != value:
             raise RunError(f"{path} was measured on or by other {key} than there are now")
-    rows = [(i, member.seed, step) for i, member in enumerate(run.members) for step in run.steps]
-    if not {MODEL, SEED, "step"} < set(table.columns) or table.select(MODEL, SEED, "step").rows() != rows:
+    expected_rows = [(model, member.seed, step) for model, member in enumerate(run.members) for step in run.steps]
+    has_columns = {MODEL, SEED, "step"} < set(table.columns)  # and at least one measure
+    if not has_columns or table.select(MODEL, SEED, "step").rows() != expected_rows:
         raise RunError(f"{path} does not have a row for each model and checkpoint of the run")
     return table
 
@@ -170,14 +189,15 @@ def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
     rows = [row for row in run.metrics() if row["model"] == model]
     if rows:
         return Curves.of_rows(rows, run.config.record.eval_sequences)
-    return accuracies_at(run.configs[model], run.seen[model], run.steps, lambda steps: run.trajectory(steps, model), n)
+    return accuracies_at(run.configs[model], run.seen[model], run.steps, _reader(run, model), n)
 
 
 def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
     """The accuracies of one model at these steps, on `n` sequences a set; `read` returns the checkpoints."""
     exam = Exam([config], seen[None], RECORDED_SETS, n)
-    shares = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])
-    return Curves(np.array(steps), dict(zip(exam.names, shares.T, strict=True)), n)
+    accuracies = [(exam.count_correct(read([step])) / n).numpy() for step in steps]  # (1, sets) each
+    of_sets = np.concatenate(accuracies).T  # (sets, steps)
+    return Curves(np.array(steps), dict(zip(exam.names, of_sets, strict=True)), n)
 
 
 @per_network(slow=True)
@@ -231,10 +251,12 @@ def late_variable_of(network: Network) -> LateVariable | None:
 
 @per_network()
 def onsets_of(network: Network) -> list[CurveOnset]:
-    """The onset of every curve."""
+    """The onset of every accuracy and of every measure with a level."""
     return curve_onsets(curves_of(network), trajectory_of(network))
 
 
 def checkpoints_around(steps: Sequence[int], spike: Spike) -> tuple[int, int]:
     """The last of these steps before a spike and the first one after it."""
-    return max(s for s in steps if s <= spike.before), min(s for s in steps if s >= spike.after)
+    before = max(step for step in steps if step <= spike.before)
+    after = min(step for step in steps if step >= spike.after)
+    return before, after

@@ -1,4 +1,4 @@
-"""What a figure is made of: data, drawing and caption; and the panel that replaces it where there are no data."""
+"""What a figure is fig of: data, drawing and caption; and the panel that replaces it where there are no data."""
 
 from __future__ import annotations
 
@@ -85,46 +85,56 @@ class FigureRecord:
         except NotDefined as error:
             return Absent(f"not defined for this network: it {error.reason}")
 
-    def draw(self, data: FigureData, made: Figure) -> None:
+    def draw(self, data: FigureData, fig: Figure) -> None:
         """Draws the data; a framed panel with the reason where there are none."""
         if isinstance(data, Absent):
-            _draw_absent(data, made)
+            _draw_absent(data, fig)
         else:
-            self.drawing(data, made)
+            self.drawing(data, fig)
 
     def save(self, data: FigureData, stem: Path) -> None:
         """Draws the data into files: the picture as SVG and PNG, and the arrays that it shows."""
-        with figure(self.width, self.height) as made:
-            self.draw(data, made)
-            save(made, stem)
+        with figure(self.width, self.height) as fig:
+            self.draw(data, fig)
+            save(fig, stem)
         archive = io.BytesIO()
         np.savez(archive, **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
         atomic.write(stem.with_suffix(".npz"), archive.getvalue())
 
     def caption(self, data: FigureData) -> str:
+        """What to look for, and what these data show; or the reason why there are none."""
         if isinstance(data, Absent):
-            return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
-        return f"{self.look_for} {self.found(data) if self.found else ''}".strip()
+            reason = data.words.replace("\n", "; ")
+            return f"{self.look_for} There is none here: {reason}."
+        if self.found is None:
+            return self.look_for
+        return f"{self.look_for} {self.found(data)}".strip()
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
     """A drawing in one panel, as a drawing of a figure."""
-    return lambda data, made: draw(data, made.add_subplot())
+
+    def drawing(data: Any, fig: Figure) -> None:
+        draw(data, fig.add_subplot())
+
+    return drawing
 
 
 def _not_followed(model: Network) -> Absent | None:
-    """The reason why there is nothing to show along training; None where there is."""
-    evaluations, checkpoints = len(curves_of(model).steps), len(model.steps)
-    if min(evaluations, checkpoints) > 1:
+    """The reason why a figure along training has nothing to show; None where there is more than one point of it."""
+    n_evaluations = len(curves_of(model).steps)
+    n_checkpoints = len(model.steps)
+    if n_evaluations > 1 and n_checkpoints > 1:
         return None
     return Absent(
-        f"seed {model.seed}: training was not followed\nevaluations: {evaluations}, checkpoints: {checkpoints}"
+        f"seed {model.seed}: training was not followed\nevaluations: {n_evaluations}, checkpoints: {n_checkpoints}"
     )
 
 
-def _draw_absent(data: Absent, made: Figure) -> None:
-    made.set_figheight(1.0)
-    axes = made.add_subplot()
+def _draw_absent(data: Absent, fig: Figure) -> None:
+    """Draws the reason why there are no data, in a frame."""
+    fig.set_figheight(1.0)
+    axes = fig.add_subplot()
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(True)
     axes.spines[:].set_color(GREY)

@@ -62,50 +62,52 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
 def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]:
     """A figure in this style, closed afterwards."""
     with plt.rc_context(STYLE):
-        made = plt.figure(figsize=(width, height), layout="constrained")
+        fig = plt.figure(figsize=(width, height), layout="constrained")
         try:
-            yield made
+            yield fig
         finally:
-            plt.close(made)
+            plt.close(fig)
 
 
-def save(made: Figure, stem: Path, png: bool = True) -> None:
+def save(fig: Figure, stem: Path, png: bool = True) -> None:
     """Writes the figure as SVG, which follows the reader's choice of a light or dark screen, and as PNG.
 
     Without dates, so that drawing it again gives the same bytes.
     """
     # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now. The canvas that
     # laid the figure out knows the size of every text.
-    canvas, svg, pixels = made.canvas, io.BytesIO(), io.BytesIO()
+    canvas = fig.canvas
     assert isinstance(canvas, FigureCanvasAgg)
-    _settle(made)
-    # Compression at level 3 takes two thirds of the time of level 6, for files that are 7 % larger.
+    _lay_out(fig)
     if png:
+        pixels = io.BytesIO()
+        # Compression at level 3 takes two thirds of the time of level 6, for files that are 7 % larger.
         canvas.print_png(pixels, metadata={"Software": None}, pil_kwargs={"compress_level": 3})
         atomic.write(stem.with_suffix(".png"), pixels.getvalue())
-    FigureCanvasSVG(made).print_svg(svg, metadata={"Date": None, "Creator": None})
+    svg = io.BytesIO()
+    FigureCanvasSVG(fig).print_svg(svg, metadata={"Date": None, "Creator": None})
     with_dark_screens = svg.getvalue().replace(b"</style>", dark_figure_rules().encode() + b"</style>", 1)
     atomic.write(stem.with_suffix(".svg"), with_dark_screens)
 
 
-def _settle(made: Figure) -> None:
-    """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
-    engine = made.get_layout_engine()
+def _lay_out(fig: Figure) -> None:
+    """Gives all axes their places once, and rounds these, as their last bits differ from run to run."""
+    engine = fig.get_layout_engine()
     assert engine is not None, "every figure of ours is laid out"
-    for axes in made.axes:
+    for axes in fig.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if not axis.get_label_text():
                 axis.set_label_coords(0, 0)  # no place is searched for a label that is empty
-    engine.execute(made)
-    made.set_layout_engine("none")
-    for axes in made.axes:
+    engine.execute(fig)
+    fig.set_layout_engine("none")  # drawing must not lay it out again
+    for axes in fig.axes:
         for which in ("original", "active"):
             place = axes.get_position(original=which == "original")
             axes.set_position(Bbox(place.get_points().round(6)), which=which)
 
 
 DARK_FROM = 0.6  # of the largest value: from here on a colour is dark
-MOST_NAMED = 24  # rows or columns
+MOST_NAMED = 24  # rows or columns: of more, only some are named
 
 
 def draw_heat(
@@ -113,8 +115,8 @@ def draw_heat(
 ) -> AxesImage:
     """Draws a cell per entry, row 0 on top; 0 is in the middle of the scale unless `limits` are given. NaN is empty."""
     if limits is None:
-        most = float(np.nanmax(np.abs(values), initial=1e-12))
-        limits = (-most, most)
+        largest = float(np.nanmax(np.abs(values), initial=1e-12))  # not 0, which is no scale
+        limits = (-largest, largest)
     axes.grid(False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, pad=2)
@@ -122,12 +124,13 @@ def draw_heat(
 
 
 def write_cells(axes: Axes, words: Sequence[str], dark: np.ndarray) -> list[Text]:
-    """Writes words into the cells of a heat map, row by row, light where the cell is dark."""
+    """Writes words into the cells of a heat map, row by row, and returns the texts: light where the cell is dark."""
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALLEST}
-    return [
-        axes.text(column, row, text, color=ON_DARK if is_dark else ON_LIGHT, **style)
-        for ((row, column), is_dark), text in zip(np.ndenumerate(dark), words, strict=True)
-    ]
+    texts = []
+    for (place, is_dark), word in zip(np.ndenumerate(dark), words, strict=True):
+        row, column = place
+        texts.append(axes.text(column, row, word, color=ON_DARK if is_dark else ON_LIGHT, **style))
+    return texts
 
 
 def share_map(axes: Axes, shares: np.ndarray, words: Sequence[str]) -> AxesImage:
@@ -140,33 +143,41 @@ def share_map(axes: Axes, shares: np.ndarray, words: Sequence[str]) -> AxesImage
 def draw_interval(
     axes: Axes, number: Measured, at: float, color: str, across: bool = False, markersize: float = 3.5, **style: Any
 ) -> None:
-    """Draws a number at a place of the other axis, with a line over its interval; `across` draws it from left to
-    right."""
-    ends = [[number.value - number.low], [number.high - number.value]]
-    places: dict[str, Any] = (
-        {"x": number.value, "y": at, "xerr": ends} if across else {"x": at, "y": number.value, "yerr": ends}
-    )
-    axes.errorbar(**places, fmt="o", color=color, markersize=markersize, linewidth=1, **style)
+    """Draws a number as a dot, with a line over its interval.
+
+    The number is on the y axis and `at` is its place on the x axis; with `across` it is the other way round.
+    """
+    error = [[number.value - number.low], [number.high - number.value]]
+    if across:
+        place: dict[str, Any] = {"x": number.value, "y": at, "xerr": error}
+    else:
+        place = {"x": at, "y": number.value, "yerr": error}
+    axes.errorbar(**place, fmt="o", color=color, markersize=markersize, linewidth=1, **style)
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:
-    """The colour bar of a heat map."""
+    """Draws the colour bar of a heat map beside these axes; `placed` are matplotlib's options of where it stands."""
     first = axes if isinstance(axes, Axes) else axes[0]
-    made = first.figure.colorbar(image, ax=axes, **({"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed))
-    made.outline.set_visible(False)
-    made.ax.tick_params(length=2, pad=2)
-    made.set_label(label)
+    place = {"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed
+    color_bar = first.figure.colorbar(image, ax=axes, **place)
+    color_bar.outline.set_visible(False)
+    color_bar.ax.tick_params(length=2, pad=2)
+    color_bar.set_label(label)
 
 
 def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> None:
-    """Draws an outline around cells, first to last inclusive, with a contrasting edge for any background."""
-    corner = (columns[0] - 0.5, rows[0] - 0.5)
-    n_columns, n_rows = columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
-    made = Rectangle(corner, n_columns, n_rows, fill=False, edgecolor=color, linewidth=width, zorder=3)
-    case = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
-    made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
-    made.set_clip_on(False)
-    axes.add_patch(made)
+    """Draws an outline around cells of a heat map, with a contrasting edge for any background.
+
+    `rows` and `columns` are the first and the last of each, inclusive.
+    """
+    corner = (columns[0] - 0.5, rows[0] - 0.5)  # the middle of a cell is at whole numbers
+    n_columns = columns[1] - columns[0] + 1
+    n_rows = rows[1] - rows[0] + 1
+    outline = Rectangle(corner, n_columns, n_rows, fill=False, edgecolor=color, linewidth=width, zorder=3)
+    edge = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
+    outline.set_path_effects([Stroke(linewidth=width + 1.0, foreground=edge), Normal()])
+    outline.set_clip_on(False)
+    axes.add_patch(outline)
 
 
 def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
@@ -175,15 +186,16 @@ def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
         box(axes, (row, row), (column, column), color)
 
 
-def box_legend(made: Figure, named: Sequence[tuple[str, str]], columns: int) -> None:
+def box_legend(fig: Figure, named: Sequence[tuple[str, str]], columns: int) -> None:
     """Writes below the figure what the boxes mean, from pairs (colour, name)."""
     handles = [Patch(facecolor="none", edgecolor=color, linewidth=1.8, label=label) for color, label in named]
-    made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.2, handleheight=1.2)
+    fig.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.2, handleheight=1.2)
 
 
 def thinned(n: int, most: int) -> range:
-    """All of `n` rows, or every second, fifth and so on where more than `most` would be left."""
-    return range(0, n, next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step))
+    """The numbers of `n` rows, all of them or every second, fifth and so on, so that at most `most` are left."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step)
+    return range(0, n, step)
 
 
 def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
@@ -221,21 +233,30 @@ def legend_beside(axes: Axes, title: str) -> None:
 
 
 def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:
-    """Writes (a), (b), (c) above these lines without overlap, and in the title what they stand for."""
+    """Writes (a), (b), (c) at the steps where phases end, without overlap, and in the title what they stand for.
+
+    There are at most three phases; where one or more did not end, the title has `summary` too.
+    """
     letters = [f"({letter})" for letter in "abc"[: len(phases)]]
     low, high = axes.get_xlim()
-    for letter, x in zip(letters, spread([(step - low) / (high - low) for step in ends], 0.06), strict=True):
-        axes.text(x, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
-    named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
-    lines = ["end of a phase:  " + "   ".join(named)] * bool(named) + [summary] * (len(named) < 3)
-    axes.set_title("\n".join(lines), pad=14 if named else 6, fontsize=8, x=0)
+    places = [(step - low) / (high - low) for step in ends]  # from 0, the left end of the axes, to 1
+    for letter, place in zip(letters, spread(places, 0.06), strict=True):
+        axes.text(place, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
+    lines = []
+    if letters:
+        named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
+        lines.append("end of a phase:  " + "   ".join(named))
+    if len(letters) < 3:
+        lines.append(summary)
+    axes.set_title("\n".join(lines), pad=14 if letters else 6, fontsize=8, x=0)  # above the letters, if there are any
 
 
 def spread(places: Sequence[float], apart: float) -> list[float]:
-    """The positions, moved left and right as little as needed to keep neighbours `apart`, in their order."""
-    order, moved = np.argsort(places, kind="stable"), np.sort(np.asarray(places, dtype=float))
-    for _ in range(100):
-        short = np.maximum(0, apart - np.diff(moved)) / 2
-        moved[:-1] -= short
-        moved[1:] += short
-    return moved[np.argsort(order)].tolist()
+    """The places, moved left and right as little as needed to keep neighbours `apart`, in their order."""
+    order = np.argsort(places, kind="stable")
+    moved = np.sort(np.asarray(places, dtype=float))
+    for _ in range(100):  # moving two neighbours apart may bring them too close to others
+        missing = np.maximum(0, apart - np.diff(moved))
+        moved[:-1] -= missing / 2
+        moved[1:] += missing / 2
+    return moved[np.argsort(order)].tolist()  # back in the order of `places`

@@ -34,7 +34,7 @@ REFERENCE_SEQUENCES = 512
 
 
 def no_donors(swap: Swap, index: int) -> Stack:
-    """Raises an error: there is no run whose weights could be swapped in."""
+    """Raises an error; these are the `Donors` where there is no run whose weights could be swapped in."""
     raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
 
 
@@ -45,7 +45,8 @@ def reference_sequences(
 
     They combine all tuples of numbers, or those in `seen`.
     """
-    seen = torch.ones(config.task.tuples, dtype=torch.bool) if seen is None else seen
+    if seen is None:
+        seen = torch.ones(config.task.tuples, dtype=torch.bool)
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
 
 
@@ -62,18 +63,25 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model under the interventions, on its own sequences or on shared ones (M = 1)."""
+    """Answer logits of every model under the interventions, on its own sequences or on shared ones (M = 1).
+
+    Weights are swapped first. `reference` are the sequences for means and resampling.
+    """
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
-    reference = (reference_sequences(stack.config) if reference is None else reference).to(tokens.device)
-    swaps = [x for x in interventions if isinstance(x, Swap)]
-    edits = [x for x in interventions if not isinstance(x, Swap)]
+    if reference is None:
+        reference = reference_sequences(stack.config)
+    reference = reference.to(tokens.device)
+    swaps = [intervention for intervention in interventions if isinstance(intervention, Swap)]
+    in_the_pass = [intervention for intervention in interventions if not isinstance(intervention, Swap)]
     logits = []
-    for i, model in enumerate(single_models(stack)):
+    for index, model in enumerate(single_models(stack)):
         for swap in swaps:
-            model = swapped(model, donors(swap, i), swap.component)
+            model = swapped(model, donors(swap, index), swap.component)
         edited = EditedModel(model, reference)
-        starts = range(0, tokens.shape[1], CHUNK)
-        parts = [edited.logits(tokens[i, start : start + CHUNK].contiguous(), edits, start) for start in starts]
+        parts = []
+        for start in range(0, tokens.shape[1], CHUNK):
+            chunk = tokens[index, start : start + CHUNK].contiguous()
+            parts.append(edited.logits(chunk, in_the_pass, first_row=start))
         logits.append(torch.cat(parts))
     return torch.stack(logits)
 
@@ -88,8 +96,10 @@ def donors_of(run: Run, step: int) -> Donors:
         donor_run = run if swap.run is None else open_run(swap.run)
         if swap.run is not None or swap.seed is not None:
             index = donor_run.index_of(swap.seed)
-        donor_step = step if swap.run is None and swap.step is None else swap.step
-        return donor_run.model_at(donor_step, index)[1]
+        is_at_same_step = swap.run is None and swap.step is None
+        donor_step = step if is_at_same_step else swap.step  # None is the newest checkpoint
+        _, model = donor_run.model_at(donor_step, index)
+        return model
 
     return donor
 
@@ -101,7 +111,8 @@ def swapped(model: Stack, donor: Stack, component: str) -> Stack:
     if not names:
         raise ConfigError("component", component, "a component that this model has")
     for name in names:
-        if name not in donor.weights or donor[name].shape != result[name].shape:
+        has_same_shape = name in donor.weights and donor[name].shape == result[name].shape
+        if not has_same_shape:
             raise ConfigError("component", component, f"weights of the same shape: {name} differs")
         result[name].copy_(donor[name])
     return result
@@ -109,10 +120,11 @@ def swapped(model: Stack, donor: Stack, component: str) -> Stack:
 
 def matches(intervention: Intervention, positions: Positions) -> bool:
     """Whether there is anything in these sequences that an intervention acts on."""
-    if isinstance(intervention, Swap):
+    if isinstance(intervention, Swap):  # acts on the weights
         return True
     if isinstance(intervention, Cut):
-        return bool(_edges(intervention, positions).tril().any())  # no query attends to a later key
+        # The lower triangle: no query attends to a later key.
+        return bool(_edges(intervention, positions).tril().any())
     if isinstance(intervention, Pattern):
         return bool(positions.mask(intervention.query).any())
     return bool(positions.any_of(intervention.positions).any())
@@ -156,7 +168,9 @@ class EditedModel:
         for hook, _ in edits:
             if hook not in self.transformer.hook_points:
                 raise ConfigError("hook", hook, "one that this model has: " + ", ".join(self.transformer.hook_points))
-        with self.transformer.hooks([(hook, lambda x, point, edit=edit: edit(x)) for hook, edit in edits]):
+        # A hook function is called with the activation and the hook point. `edit=edit` stores this edit, not the last.
+        hooks = [(hook, lambda activation, point, edit=edit: edit(activation)) for hook, edit in edits]
+        with self.transformer.hooks(hooks):
             return self.transformer(tokens)[:, -1]
 
     def _cut(self, cut: Cut, positions: Positions) -> list[Edit]:
@@ -165,18 +179,19 @@ class EditedModel:
         attention = self._attention(cut.layer)
         return [
             (f"{attention}.hook_attn_scores", lambda scores: scores.masked_fill(removed, -math.inf)),
-            (f"{attention}.hook_pattern", lambda pattern: pattern.nan_to_num(0.0)),  # the softmax of no scores
+            # A query without any key has the softmax of no scores, which is NaN.
+            (f"{attention}.hook_pattern", lambda pattern: pattern.nan_to_num(0.0)),
         ]
 
     def _set_row(self, pattern: Pattern, positions: Positions) -> Edit:
         """The edit that sets a query's attention: weights of one position add up, later keys get zero."""
-        row = torch.zeros(positions.tokens.shape, device=positions.tokens.device)
+        row = torch.zeros(positions.tokens.shape, device=positions.tokens.device)  # (B, keys)
         for key, weight in pattern.weights.items():
             row += weight * positions.mask(key).float()
         rows = row[:, None, None].expand(-1, 1, row.shape[1], -1).tril()  # (B, 1, queries, keys)
         hook = f"{self._attention(pattern.layer)}.hook_pattern"
-        where = _in_layout(hook, positions.mask(pattern.query))
-        return hook, lambda activation: torch.where(where, rows.to(activation), activation)
+        is_query = _in_layout(hook, positions.mask(pattern.query))
+        return hook, lambda activation: torch.where(is_query, rows.to(activation), activation)
 
     def _attention(self, layer: int) -> str:
         """The beginning of the names of hooks in the attention of a layer, counted from 1."""
@@ -186,26 +201,32 @@ class EditedModel:
         return f"blocks.{layer - 1}.attn"
 
     def _replacement(self, replace: Replace, positions: Positions, first_row: int) -> Edit:
-        """The edit that replaces an activation at the named positions, neurons or frequencies."""
-        where = positions.any_of(replace.positions)
-        value = self.model.flat.new_zeros(())
+        """The edit that replaces an activation at the named positions, neurons or frequencies.
+
+        The sequences begin at row `first_row` of a larger batch, for which reference sequences are taken in turn.
+        """
+        is_replaced = positions.any_of(replace.positions)  # (B, T)
+        value = self.model.flat.new_zeros(())  # as for the action `zero`
         if replace.action == "patch":
-            value, where = self._patched(replace, positions, where)
+            value, is_replaced = self._patched(replace, positions, is_replaced)
         elif replace.action == "mean":
             value = self._of_reference(replace).mean(0, keepdim=True)
         elif replace.action == "resample":
             order = shuffled(len(self.reference))
             rows = (first_row + torch.arange(len(positions.tokens))) % len(order)
             value = self._of_reference(replace)[order[rows]]
-        mask = _in_layout(replace.hook, where)
+        mask = _in_layout(replace.hook, is_replaced)
         if _is_of_embeddings(replace):
+            # Only the chosen Fourier components are exchanged.
             components = self._recorded(replace, positions.tokens)
             return replace.hook, lambda activation: torch.where(mask, activation + value - components, activation)
         if replace.neurons is not None or replace.frequencies is not None:
             mask = mask & self._neurons(replace)
         return replace.hook, lambda activation: torch.where(mask, value, activation)
 
-    def _patched(self, replace: Replace, positions: Positions, where: Tensor) -> tuple[Tensor, Bool[Tensor, "B T"]]:
+    def _patched(
+        self, replace: Replace, positions: Positions, is_replaced: Bool[Tensor, "B T"]
+    ) -> tuple[Tensor, Bool[Tensor, "B T"]]:
         """The activation on the source prompt, and the mask of replaced positions.
 
         A role of a single token takes the source's activation at the token with that role, and is not replaced if the
@@ -224,15 +245,17 @@ class EditedModel:
         for role in single_roles:
             has_role = positions.mask(role)
             if role in absent:
-                where = where & ~has_role
+                is_replaced = is_replaced & ~has_role
             else:
+                # The last axis but one is that of positions or, in attention, of queries.
                 at_role = recorded.narrow(-2, int(source.position(role)), 1)
                 value = torch.where(_in_layout(replace.hook, has_role), at_role, value)
-        return value, where
+        return value, is_replaced
 
     def _of_reference(self, replace: Replace) -> Tensor:
         """The activations on the reference set, stored after the first call."""
-        key = (replace.hook, _is_of_embeddings(replace) and replace.frequencies)
+        frequencies = replace.frequencies if _is_of_embeddings(replace) else None
+        key = (replace.hook, frequencies)  # what `_recorded` depends on
         if key not in self._on_reference:
             self._on_reference[key] = self._recorded(replace, self.reference)
         return self._on_reference[key]
@@ -254,16 +277,18 @@ class EditedModel:
         return recorded[0]
 
     def _neurons(self, replace: Replace) -> Bool[Tensor, " h"]:
-        """Which neurons are replaced."""
+        """Which neurons are replaced: the chosen ones, and of these the ones with one of the chosen frequencies."""
         device = self.model.flat.device
-        h = self.model[f"{replace.hook.rsplit('.', 1)[0]}.W_in"].shape[-1]
+        mlp, _, _ = replace.hook.rpartition(".")  # such as `blocks.1.mlp`
+        h = self.model[f"{mlp}.W_in"].shape[-1]
         mask = torch.ones(h, dtype=torch.bool, device=device)
         if replace.neurons is not None:
             if max(replace.neurons) >= h:
                 raise ConfigError("neurons", list(replace.neurons), f"neurons from 0 to {h - 1}")
             mask &= torch.isin(torch.arange(h, device=device), torch.tensor(replace.neurons, device=device))
         if replace.frequencies is not None:
-            mask &= self._frequency_mask(replace)[circuit_waves(self.model).frequency[0] - 1]
+            best_frequency = circuit_waves(self.model).frequency[0]  # (h,), from 1
+            mask &= self._frequency_mask(replace)[best_frequency - 1]
         if not mask.any():
             frequencies = list(replace.frequencies or ())
             raise ConfigError("frequencies", frequencies, "frequencies that some chosen neuron has")
@@ -276,7 +301,7 @@ class EditedModel:
         if max(frequencies) > most:
             raise ConfigError("frequencies", list(frequencies), f"frequencies from 1 to {most}")
         mask = torch.zeros(most, dtype=torch.bool, device=self.model.flat.device)
-        mask[[k - 1 for k in frequencies]] = True
+        mask[[frequency - 1 for frequency in frequencies]] = True
         return mask
 
 

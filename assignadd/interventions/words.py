@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
+from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
 from assignadd.task.positions import Place
 
 # Hooks, those of a layer without `blocks.LAYER.`; layers count from 1 in words.
@@ -47,24 +47,49 @@ REPLACED_BY = {
 }
 
 
-def explain(change: Intervention) -> str:
+def explain(intervention: Intervention) -> str:
     """A sentence that says what an intervention does."""
-    if isinstance(change, Replace):
-        by = f"what it is on the prompt {change.source!r}" if change.action == "patch" else REPLACED_BY[change.action]
-        return f"Replaces {_replaced(change)} by {by}."
-    if isinstance(change, Cut):
-        return f"In layer {change.layer}, {_place(change.query)} no longer attends to {_place(change.key)}."
-    if isinstance(change, Pattern):
-        weights = [
-            f"{weight:g} on {_place(int(key) if key.isdecimal() else key)}" for key, weight in change.weights.items()
-        ]
-        listed = f"{', '.join(weights)}, and nothing on other tokens" if weights else "nothing on any token"
-        return f"In layer {change.layer}, {_place(change.query)} gets the attention weights: {listed}."
-    parts = {"run": change.run, "seed": change.seed, "step": None if change.step is None else f"{change.step:,}"}
-    origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    kind = change.component.rstrip("0123456789")
-    component = COMPONENT_WORDS[kind].format(change.component.removeprefix(kind))
-    return f"Takes the {component} from {origin}; all else is the network's own."
+    if isinstance(intervention, Replace):
+        is_patch = intervention.action == "patch"
+        value = f"what it is on the prompt {intervention.source!r}" if is_patch else REPLACED_BY[intervention.action]
+        return f"Replaces {_replaced(intervention)} by {value}."
+    if isinstance(intervention, Cut):
+        query, key = _place(intervention.query), _place(intervention.key)
+        return f"In layer {intervention.layer}, {query} no longer attends to {key}."
+    if isinstance(intervention, Pattern):
+        query, weights = _place(intervention.query), _weights(intervention)
+        return f"In layer {intervention.layer}, {query} gets the attention weights: {weights}."
+    return f"Takes the {_component(intervention)} from {_origin(intervention)}; all else is the network's own."
+
+
+def _weights(pattern: Pattern) -> str:
+    """The words for the weights of a row of attention."""
+    if not pattern.weights:
+        return "nothing on any token"
+    weights = []
+    for key, weight in pattern.weights.items():
+        place = int(key) if key.isdecimal() else key  # keys of a JSON object are strings, a position's too
+        weights.append(f"{weight:g} on {_place(place)}")
+    return f"{', '.join(weights)}, and nothing on other tokens"
+
+
+def _component(swap: Swap) -> str:
+    """The words for a component, such as `mlp2`."""
+    kind = swap.component.rstrip("0123456789")
+    layer = swap.component.removeprefix(kind)
+    return COMPONENT_WORDS[kind].format(layer)
+
+
+def _origin(swap: Swap) -> str:
+    """The words for the network whose weights are taken."""
+    parts = []
+    if swap.run is not None:
+        parts.append(f"run {swap.run}")
+    if swap.seed is not None:
+        parts.append(f"seed {swap.seed}")
+    if swap.step is not None:
+        parts.append(f"step {swap.step:,}")
+    return ", ".join(parts)
 
 
 def _replaced(replace: Replace) -> str:
@@ -72,12 +97,12 @@ def _replaced(replace: Replace) -> str:
     if replace.hook in HOOK_WORDS:
         text = HOOK_WORDS[replace.hook]
     else:
-        _, layer, inside = replace.hook.split(".", 2)
-        text = HOOK_WORDS[inside].format(int(layer) + 1)
+        _, block, hook_of_layer = replace.hook.split(".", 2)  # such as `blocks.0.mlp.hook_pre`
+        text = HOOK_WORDS[hook_of_layer].format(int(block) + 1)
     if replace.frequencies is not None:
         noun = "frequency" if len(replace.frequencies) == 1 else "frequencies"
-        at_embeddings = replace.hook == "hook_embed"
-        parts = "the Fourier components of" if at_embeddings else "the neurons that respond most to"
+        is_at_embeddings = replace.hook == "hook_embed"
+        parts = "the Fourier components of" if is_at_embeddings else "the neurons that respond most to"
         text = f"{parts} {noun} {', '.join(map(str, replace.frequencies))} in {text}"
     if replace.neurons is not None:
         noun = "neuron" if len(replace.neurons) == 1 else "neurons"

@@ -56,7 +56,7 @@ ANOTHER_TASK = "This population has another task or architecture than the paper.
 
 
 def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
-    """Says which checkpoints a measure looks at; without it, it is the network's last one."""
+    """A decorator that says which checkpoints a measure looks at; without it, it is the network's last one."""
 
     def mark(measure: Wrapped) -> Wrapped:
         measure.steps = steps  # type: ignore[attr-defined]
@@ -66,8 +66,9 @@ def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
 
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
-    """The checkpoints of a network that a measure looks at."""
-    return sorted(getattr(measure, "steps", lambda network: [network.step])(network))
+    """The checkpoints of a network that a measure looks at: what `uses` says, or else the last one."""
+    steps: Steps | None = getattr(measure, "steps", None)
+    return [network.step] if steps is None else sorted(steps(network))
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class SeedResult:
 
     @classmethod
     def of(cls, run: str, seed: int, measured: Measured, rule: Rule) -> SeedResult:
+        """A number and the verdict of a rule about it."""
         return cls(run, seed, measured.value, measured.low, measured.high, rule.verdict(measured))
 
 
@@ -167,7 +169,10 @@ class Line:
     @property
     def sample(self) -> str:
         """What the number was counted on, such as "2,000 sequences" or "1 network"; empty where it was not."""
-        return f"{self.n:,} {self.unit.removesuffix('s') if self.n == 1 else self.unit}" if self.n else ""
+        if self.n == 0:
+            return ""
+        unit = self.unit.removesuffix("s") if self.n == 1 else self.unit
+        return f"{self.n:,} {unit}"
 
 
 @dataclass(frozen=True)
@@ -200,70 +205,89 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
 
     A claim whose measure raises an error has a record that says so.
     """
-    asked = [network for network in networks if binds(network)] if claim.if_binding else list(networks)
-    main = _line(claim, None, claim.rule, asked, populations)
-    readings = tuple(
-        ReadingRecord(**vars(_line(claim, r.measure, r.rule, asked, populations)), id=r.id, says=r.says)
-        for r in claim.readings
-    )
-    of_population = claim.measure is None and main.value is not None
+    eligible = [network for network in networks if binds(network)] if claim.if_binding else list(networks)
+    main = _line(claim, None, claim.rule, eligible, populations)
+    readings = []
+    for reading in claim.readings:
+        line = _line(claim, reading.measure, reading.rule, eligible, populations)
+        readings.append(ReadingRecord(**vars(line), id=reading.id, says=reading.says))
+    # The first network that has a number, of which the record says more.
     measured = {(result.run, result.seed) for result in main.by_seed}
-    first = next((network for network in asked if (network.name, network.seed) in measured), None)
-    comments = [
-        main.reason,
-        claim.comment if main.value is not None or claim.rule is None else "",
-        ANOTHER_TASK if of_population and not populations.as_in_the_paper else "",
-        LAST_LAYER if claim.of_last_layer and first and first.config.model.n_layers != 2 else "",
-        f"Seed {first.seed}: {claim.detail(first)}." if claim.detail and first else "",
-    ]
+    first = next((network for network in eligible if (network.name, network.seed) in measured), None)
+    of_population = claim.measure is None and main.value is not None
     return Record(
         **vars(main), id=claim.id, label=claim.label, claim=claim.claim, paper=claim.paper,
-        comment=" ".join(filter(None, comments)), command=command, readings=readings,
+        comment=_comment(claim, main, first, of_population and not populations.as_in_the_paper),
+        command=command, readings=tuple(readings),
         population=populations.name(claim.sweep) if of_population else "",
         checkpoints=in_words(steps_of(claim.measure, first)) if claim.measure and first else "",
     )  # fmt: skip
 
 
+def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: bool) -> str:
+    """What a record says beside its number, in sentences; `first` is the first network that has one."""
+    sentences = [main.reason]
+    if main.value is not None or claim.rule is None:
+        sentences.append(claim.comment)
+    if is_another_task:
+        sentences.append(ANOTHER_TASK)
+    if first is not None:
+        if claim.of_last_layer and first.config.model.n_layers != 2:
+            sentences.append(LAST_LAYER)
+        if claim.detail is not None:
+            sentences.append(f"Seed {first.seed}: {claim.detail(first)}.")
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
 def find(records: Sequence[Record], id: str) -> Record | None:
-    """The record with this id; for `record:reading`, a record with the sentence and the numbers of that reading."""
-    name, _, wanted = id.partition(":")
-    record = next((r for r in records if r.id == name), None)
-    if record is None or not wanted:
+    """The record with this id; for `record:reading`, a record with the sentence and the numbers of that reading.
+
+    None where there is no such record or reading.
+    """
+    record_id, _, reading_id = id.partition(":")
+    record = next((record for record in records if record.id == record_id), None)
+    if record is None or not reading_id:
         return record
-    reading = next((r for r in record.readings if r.id == wanted), None)
+    reading = next((reading for reading in record.readings if reading.id == reading_id), None)
     if reading is None:
         return None
-    numbers = {f.name: getattr(reading, f.name) for f in fields(Line)}
+    numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
     return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
 
 
 def in_words(steps: Sequence[int]) -> str:
-    """Checkpoints by their steps, in words."""
+    """Checkpoints by their steps, in words: "100 and 200", or "39,101 to 40,000 (10)" for more than two."""
     if len(steps) < 3:
         return " and ".join(f"{step:,}" for step in steps)
     return f"{steps[0]:,} to {steps[-1]:,} ({len(steps)})"
 
 
-def _line(claim: Claim, measure: Any, rule: Rule | None, asked: Sequence[Network], populations: Populations) -> Line:
-    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule."""
+def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Network], populations: Populations) -> Line:
+    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule.
+
+    An error of the measure is what the line says instead.
+    """
     try:
         if claim.seed_measure is not None:
             return _over_census(measure or claim.seed_measure, rule, populations)
         if claim.measured is not None:
             return _of_population(measure or claim.measured, rule, populations, claim.sweep)
-        return _over_networks(measure or claim.measure, rule, asked, claim.if_binding)
+        return _over_networks(measure or claim.measure, rule, networks, claim.if_binding)
     except Exception as error:
         return _without_number(rule, BROKEN, f"The measure failed with {type(error).__name__}: {error}")
 
 
-def _over_networks(measure: Measure | None, rule: Rule | None, asked: Sequence[Network], if_binding: bool) -> Line:
-    """The numbers of all networks that have one; the verdict counts the same networks."""
+def _over_networks(measure: Measure | None, rule: Rule | None, networks: Sequence[Network], if_binding: bool) -> Line:
+    """The median over all networks that have a number, and the verdict over the same networks.
+
+    `if_binding` says that networks which do not bind have been left out.
+    """
     if measure is None or rule is None:
         return _without_number(rule, UNMEASURED, "")
     numbers: list[Measured] = []
     results: list[SeedResult] = []
-    undefined = ""
-    for network in asked:
+    undefined = ""  # why the measure is not defined for the last network for which it is not
+    for network in networks:
         try:
             measured = measure(network)
         except NotDefined as error:
@@ -275,24 +299,28 @@ def _over_networks(measure: Measure | None, rule: Rule | None, asked: Sequence[N
     if not numbers and undefined:
         return _without_number(rule, NOT_APPLICABLE, f"Not defined for this architecture: it {undefined}.")
     if not numbers:
-        return _without_number(rule, UNTESTABLE, NONE_BINDS if if_binding and not asked else CANNOT)
-    value, low, high, reason = _median(numbers)
+        return _without_number(rule, UNTESTABLE, NONE_BINDS if if_binding and not networks else CANNOT)
+    value, low, high, remark = _median(numbers)
     if undefined:
-        reason += f" Some networks have an architecture for which it is not defined: it {undefined}."
+        remark += f" Some networks have an architecture for which it is not defined: it {undefined}."
     return Line(
-        value, low, high, sum(m.n for m in numbers), numbers[0].unit, len(results), verdict_over(results),
-        by_interval(rule), tuple(results), reason.strip(),
+        value, low, high, n=sum(number.n for number in numbers), unit=numbers[0].unit, seeds=len(results),
+        verdict=verdict_over(results), rule=by_interval(rule), by_seed=tuple(results), reason=remark.strip(),
     )  # fmt: skip
 
 
 def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populations) -> Line:
     """The share of seeds in which the claim holds, among those to which it applies.
 
-    The interval covers the sample of seeds, and those that are undecided, which may hold or not.
+    The interval covers the sample of seeds, and those that are undecided, which may hold or not: its low end is that of
+    the share if none of them holds, its high end that if all do.
     """
     assert rule is not None
-    measured = [(seed, measure(seed)) for seed in populations.seeds]
-    results = tuple(SeedResult.of(seed.population, seed.seed, m, rule) for seed, m in measured if m is not None)
+    results: list[SeedResult] = []
+    for seed in populations.seeds:
+        measured = measure(seed)
+        if measured is not None:
+            results.append(SeedResult.of(seed.population, seed.seed, measured, rule))
     if not results:
         return _without_number(rule, UNTESTABLE, NO_SEED if populations.seeds else NO_POPULATION)
     n = len(results)
@@ -302,7 +330,10 @@ def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populatio
         verdict = UNTESTABLE
     low = wilson(verdicts[HOLDS], n).low
     high = wilson(verdicts[HOLDS] + verdicts[UNDECIDED], n).high
-    return Line(verdicts[HOLDS] / n, low, high, n, "seeds", n, verdict, by_interval(rule), results)
+    return Line(
+        verdicts[HOLDS] / n, low, high, n, unit="seeds", seeds=n, verdict=verdict, rule=by_interval(rule),
+        by_seed=tuple(results),
+    )  # fmt: skip
 
 
 def _of_population(measure: PopulationMeasure, rule: Rule | None, populations: Populations, sweep: str) -> Line:
@@ -312,42 +343,52 @@ def _of_population(measure: PopulationMeasure, rule: Rule | None, populations: P
     if measured is None:
         return _without_number(rule, UNTESTABLE, NO_SEED if populations.there(sweep) else NO_POPULATION)
     verdict = rule.verdict(measured) if populations.as_in_the_paper else UNTESTABLE
-    seeds = measured.n if measured.unit == "seeds" else 0
+    n_seeds = measured.n if measured.unit == "seeds" else 0
     return Line(
-        measured.value, measured.low, measured.high, measured.n, measured.unit, seeds, verdict, by_interval(rule)
+        measured.value, measured.low, measured.high, measured.n, measured.unit, n_seeds, verdict, by_interval(rule)
     )
 
 
 def _without_number(rule: Rule | None, verdict: str, reason: str) -> Line:
     """A line that says why there is no number."""
-    return Line(None, None, None, 0, "", 0, verdict, by_interval(rule) if rule else "", (), reason)
+    return Line(
+        value=None, low=None, high=None, n=0, unit="", seeds=0, verdict=verdict,
+        rule=by_interval(rule) if rule else "", reason=reason,
+    )  # fmt: skip
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
-    """The common verdict of several models; otherwise in how many it holds, fails and is undecided, all of them."""
+    """The verdict that all of these models share; if they differ, how many have each: "3 hold, 1 fails"."""
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
-    words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
-    return ", ".join(
-        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
-        for verdict, singular, plural in words
-        if counts[verdict]
-    )
+    parts = []
+    for verdict, singular, plural in (
+        (HOLDS, "holds", "hold"),
+        (FAILS, "fails", "fail"),
+        (UNDECIDED, "undecided", "undecided"),
+    ):
+        n = counts[verdict]
+        if n > 0:
+            parts.append(f"{n} {singular if n == 1 else plural}")
+    return ", ".join(parts)
 
 
 def _median(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
-    """One number as measured; the median of several, with its interval from six on, and below that their range."""
+    """The median of these numbers, the low and high end of its interval, and a remark where it has no interval.
+
+    A single number has the interval with which it was measured; two to five have none, and the remark says their range.
+    """
     if len(numbers) == 1:
         return numbers[0].value, numbers[0].low, numbers[0].high, ""
-    values = [m.value for m in numbers]
+    values = [number.value for number in numbers]
     median, interval = median_interval(values)
     if interval is not None:
         return median, interval.low, interval.high, ""
-    seeds = f"Median of {len(values)} seeds, from {min(values):.4g} to {max(values):.4g}; too few for an interval."
-    return median, None, None, seeds
+    remark = f"Median of {len(values)} seeds, from {min(values):.4g} to {max(values):.4g}; too few for an interval."
+    return median, None, None, remark
 
 
 def by_interval(rule: Rule) -> str:
-    """A rule in words, with what the interval does."""
+    """A rule in words, and when it is undecided."""
     return f"{rule}; undecided if the 95 % interval reaches to both sides of the threshold"

@@ -57,25 +57,35 @@ def set_accuracies(
     sets = all_sets(stack.config.task) if sets is None else sets
     by_name = {evalset.name: evalset for evalset in sets}
     results = []
-    for model, config, split in zip(single_models(stack), configs, seen, strict=True):
-        exam = Exam([config], split[None], sets, n)
-        exam = exam if only is None else exam.only(only)
-        counts = zip(exam.names, exam.count_correct(model)[0].tolist(), strict=True)
-        results.append({name: _accuracy(correct, n, by_name[name], split) for name, correct in counts})
+    for model, config, seen_of_model in zip(single_models(stack), configs, seen, strict=True):
+        exam = Exam([config], seen_of_model[None], sets, n)
+        if only is not None:
+            exam = exam.only(only)
+        counts = exam.count_correct(model)[0].tolist()
+        accuracies = {}
+        for name, n_correct in zip(exam.names, counts, strict=True):
+            accuracies[name] = _accuracy(n_correct, n, by_name[name], seen_of_model)
+        results.append(accuracies)
     return results
 
 
-def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
-    """The accuracy from the number of correct answers, with its interval."""
+def _accuracy(n_correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
+    """The accuracy from the number of correct answers to `n` sequences, with its interval."""
+    accuracy = n_correct / n
     pairs = _sampled_pairs(n, evalset, seen)
-    interval = wilson(correct, n) if pairs is None else wilson(correct / n * pairs, pairs)
-    return Accuracy(correct / n, n, interval, pairs)
+    interval = wilson(n_correct, n) if pairs is None else wilson(accuracy * pairs, pairs)
+    return Accuracy(accuracy, n, interval, pairs)
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
-    """The number of pairs in a class of held-out pairs, if it is smaller than that of the sequences; else None."""
-    pairs = distinct_sums(seen, evalset.pair) if evalset.pair in HELD_OUT_CLASSES else n
-    return pairs if pairs < n else None
+    """The sample size of the interval in pairs of numbers; None where it is the number `n` of sequences.
+
+    It is in pairs for a class of held-out pairs that has fewer of them than there are sequences.
+    """
+    if evalset.pair not in HELD_OUT_CLASSES:
+        return None
+    n_pairs = distinct_sums(seen, evalset.pair)
+    return n_pairs if n_pairs < n else None
 
 
 @per_network(slow=True)
@@ -107,18 +117,20 @@ def end_accuracies(
 ) -> dict[str, EndAccuracy]:  # fmt: skip
     """One network's accuracy at its last evaluations, on fresh sequences each, for every set that is not empty.
 
-    `n` is the number of sequences in all, shared out to the steps, with at least 2,000 for each; `read` returns the
-    checkpoints, `first` is the place of the first set in an exam.
+    `n` is the number of sequences in all, divided among the steps, with at least 2,000 for each; `read` returns the
+    checkpoints at some steps. `first` is the place of the first set among all sets of an exam, which decides its
+    sequences.
     """
     sets = all_sets(config.task) if sets is None else sets
-    each = min(n, max(END_SEQUENCES, n // len(steps)))
+    n_each = min(n, max(END_SEQUENCES, n // len(steps)))
     shares: dict[str, list[float]] = {}
     for place, step in enumerate(steps, 1):
-        exam = end_exam([config], seen[None], sets, each, len(steps) - place, first)
+        n_later = len(steps) - place  # evaluations after this one: the exams are counted from the end
+        exam = end_exam([config], seen[None], sets, n_each, n_later, first)
         for name, share in exam.accuracies(read([step]))[0].items():
             shares.setdefault(name, []).append(share)
-    pairs = {evalset.name: _sampled_pairs(each, evalset, seen) for evalset in sets}
-    return {name: EndAccuracy(tuple(of_set), each, pairs[name]) for name, of_set in shares.items()}
+    pairs = {evalset.name: _sampled_pairs(n_each, evalset, seen) for evalset in sets}
+    return {name: EndAccuracy(tuple(of_set), n_each, pairs[name]) for name, of_set in shares.items()}
 
 
 def end_steps(network: Network) -> list[int]:
@@ -128,20 +140,29 @@ def end_steps(network: Network) -> list[int]:
 
 @per_network(slow=True)
 def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
-    """The accuracies at these checkpoints, by evaluation set."""
+    """The accuracies of a network at its last checkpoints (`end_steps`), by evaluation set."""
     steps = end_steps(network)
     if len(steps) == 1:
-        return {name: EndAccuracy((a.accuracy,), a.n, a.pairs) for name, a in accuracies_of(network).items()}
+        at_step = accuracies_of(network)
+        return {name: EndAccuracy((result.accuracy,), result.n, result.pairs) for name, result in at_step.items()}
     return end_accuracies(network.checkpoints, network.config, network.seen, steps, network.n)
 
 
 @per_network(slow=True)
 def in_banned_slots(network: Network) -> EndAccuracy | None:
-    """The same for sums of any two numbers with one variable, in a banned slot; None where a task has none."""
-    sets, steps = [ANY_PAIR_BANNED], end_steps(network)
+    """The accuracies at the last checkpoints on sums of any two numbers with one variable, in a banned slot.
+
+    None where the task has no such sums.
+    """
     try:
         accuracies = end_accuracies(
-            network.checkpoints, network.config, network.seen, steps, network.n, sets, ANY_PAIR_PLACE
+            network.checkpoints,
+            network.config,
+            network.seen,
+            end_steps(network),
+            network.n,
+            sets=[ANY_PAIR_BANNED],
+            first=ANY_PAIR_PLACE,
         )
         return accuracies[ANY_PAIR_BANNED.name]
     except EmptySetError:
@@ -156,20 +177,22 @@ def variable_sets(task: Task) -> list[EvalSet]:
     sets = []
     for slot, name in enumerate(operand_names(task)):
         for v, letter in enumerate(task.variables):
-            n_banned = int(letter in task.bans[slot])
-            in_slots = (*[None] * slot, v)
-            sets.append(EvalSet(f"{letter} {name}", task.variable_counts[-1], n_banned=n_banned, in_slots=in_slots))
+            n_banned = 1 if letter in task.bans[slot] else 0
+            in_slots = (*[None] * slot, v)  # any operand in the slots before
+            most_variables = task.variable_counts[-1]
+            sets.append(EvalSet(f"{letter} {name}", most_variables, n_banned=n_banned, in_slots=in_slots))
     return sets
 
 
 def variable_exam(configs: Sequence[Config], seen: Tensor, n: int) -> Exam:
-    """An exam of `n` sequences for each variable and slot."""
+    """An exam of `n` sequences for each variable and slot (`variable_sets`)."""
     return Exam(configs, seen, variable_sets(configs[0].task), n, seen.device)
 
 
 def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
-    """Accuracy with each variable in each operand slot; NaN if the task has no such sum."""
-    names = [s.name for s in variable_sets(stack.config.task)]
+    """Accuracy with each variable in each operand slot in a `variable_exam`; NaN if the task has no such sum."""
+    names = [evalset.name for evalset in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
-    accuracy[:, [names.index(name) for name in exam.names]] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
+    columns = [names.index(name) for name in exam.names]  # an exam leaves out sets without sequences
+    accuracy[:, columns] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
     return accuracy.view(len(stack), stack.config.task.operands, -1)

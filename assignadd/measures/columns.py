@@ -80,6 +80,7 @@ class Column:
 
     def fields(self, column: str) -> dict[str, str] | None:
         """The values of the fields in braces in a column's name; None if the column belongs to another measure."""
+        # A field in braces, such as {n_vars}, stands for one word. `re.escape` puts a backslash before each brace.
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\S+)", re.escape(self.name))
         match = re.fullmatch(pattern, column)
         return None if match is None else match.groupdict()
@@ -102,15 +103,25 @@ def _of_layers(
     name: str, label: str, unit: str, level: float, colour: str, line: str | tuple[int, tuple[float, ...]] = SOLID,
     panel: str = "", layer_of_paper: int = 1,
 ) -> tuple[Column, ...]:  # fmt: skip
-    """The records of an attention pattern in each layer."""
-    return tuple(
-        Column(
-            name.format(layer=layer) + BY_TYPE, f"layer {layer}: {label}", unit, level, SEQUENCES, panel,
-            bool(panel) and layer == layer_of_paper, colour, line if layer == layer_of_paper else DENSE,
-            (SECOND_LAYER,) if layer == layer_of_paper else (),
+    """The records of an attention pattern in each layer; `layer_of_paper` is the one in which the paper has it."""
+    columns = []
+    for layer in LAYERS:
+        is_papers = layer == layer_of_paper
+        columns.append(
+            Column(
+                name.format(layer=layer) + BY_TYPE,
+                f"layer {layer}: {label}",
+                unit,
+                level,
+                n=SEQUENCES,
+                panel=panel,
+                paper=bool(panel) and is_papers,
+                colour=colour,
+                line=line if is_papers else DENSE,
+                needs=(SECOND_LAYER,) if is_papers else (),
+            )
         )
-        for layer in LAYERS
-    )  # fmt: skip
+    return tuple(columns)
 
 
 _RATES = (
@@ -181,7 +192,7 @@ COLUMNS: tuple[Column, ...] = (
 
 @cache
 def measure_of(column: str) -> Column:
-    """The record of a measured column."""
+    """The record of the measure that a measured column belongs to."""
     for record in COLUMNS:
         if record.fields(column) is not None:
             return record
@@ -219,6 +230,7 @@ class ProgressMeasures:
         self.exam = variable_exam(configs, seen, per_variable)
 
     def __call__(self, stack: Stack) -> Columns:
+        """All columns of the models of a stack, in the order of the files."""
         return (
             where_defined(stack, fourier_columns, qk1_columns, qk2_columns)
             | self.routing(stack)
@@ -230,8 +242,8 @@ class ProgressMeasures:
 
     def probes(self, stack: Stack) -> Columns:
         """Accuracy of the probes for the variable on one-variable sums: converged, and as in the paper's code."""
-        names = ("probe_l1_var_from_num", "probe_l1_var_from_num (four steps)")
-        return dict(zip(names, variable_probes(stack, self.probed, (None, 4)), strict=True))
+        converged, after_four_steps = variable_probes(stack, self.probed, (None, 4))
+        return {"probe_l1_var_from_num": converged, "probe_l1_var_from_num (four steps)": after_four_steps}
 
 
 class StackProgress:
@@ -242,6 +254,7 @@ class StackProgress:
         self.exam = variable_exam(configs, seen, PER_VARIABLE)
 
     def __call__(self, stack: Stack) -> Columns:
+        """The columns of the models of a stack."""
         return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
 
 
@@ -284,19 +297,24 @@ def qk2_columns(stack: Stack) -> Columns:
 
 def variable_score_columns(stack: Stack) -> Columns:
     """The QK1 score of `=` with each variable."""
-    of_variables = scores.qk1_equals_to_variables(stack).T
-    return {f"qk1 = to {v}": score for v, score in zip(stack.config.task.variables, of_variables, strict=True)}
+    scores_of_variables = scores.qk1_equals_to_variables(stack).T  # (V, M)
+    letters = stack.config.task.variables
+    return {f"qk1 = to {letter}": score for letter, score in zip(letters, scores_of_variables, strict=True)}
 
 
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
     """The accuracy with each variable in each operand slot."""
-    accuracy, task = variable_accuracy(stack, exam), stack.config.task
-    slots, letters = operand_names(task), task.variables
-    return {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(slots) for i, v in enumerate(letters)}
+    task = stack.config.task
+    accuracy = variable_accuracy(stack, exam)  # (M, slots, V)
+    columns: Columns = {}
+    for slot, slot_name in enumerate(operand_names(task)):
+        for variable, letter in enumerate(task.variables):
+            columns[f"accuracy {letter} {slot_name}"] = accuracy[:, slot, variable]
+    return columns
 
 
 def fourier_columns(stack: Stack) -> Columns:
-    """The accuracy of the addition circuit, also with some frequencies removed, and the number of its frequencies."""
+    """The accuracy of the addition circuit, that with some frequencies removed, and the number of its frequencies."""
     filtered = filtered_accuracies(stack)
     return addition_columns(stack) | {
         "fourier_frequencies": network_frequencies(stack).sum(1),
@@ -306,7 +324,10 @@ def fourier_columns(stack: Stack) -> Columns:
 
 
 class ProgressObserver:
-    """An observer for `train_run`: the measures of each model that are defined for its architecture."""
+    """An observer for `train_run`: the measures of each model that are defined for its architecture.
+
+    `kind` makes the measures: `ProgressMeasures` for all of them, `StackProgress` for the fast ones.
+    """
 
     def __init__(
         self,
@@ -322,8 +343,12 @@ class ProgressObserver:
         return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        """For each model of the stack, its measures by name."""
         columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
-        return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+        rows = []
+        for model in range(len(stack)):
+            rows.append({name: _rounded(column[model]) for name, column in columns.items()})
+        return rows
 
 
 def _rounded(value: float) -> float | None:

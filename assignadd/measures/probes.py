@@ -8,6 +8,7 @@ every stage, at ten to thirty times the cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -75,19 +76,27 @@ def answer_probes(
     task, N = stack.config.task, stack.config.task.modulus
     n_pairs = N * N
     n = contexts * n_pairs
-    n_train = contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
+    n_train = contexts * int(TRAIN_SHARE * n_pairs)  # all sequences of a pair are on one side
     pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack(tuple_values(pairs, N), 1)
-    shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
-    labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
+    values = torch.stack(tuple_values(pairs, N), 1)  # (n, 2)
+    # Two labels of each sequence: its answer and, as a control, that of another pair.
+    other_pair = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)
+    labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, other_pair[pairs])])  # (2, n)
     tokens = with_values(task, mixed_sequences(configs, seen, n), values)
     accuracies = []
     for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
         stages = probed_stages(trace, model)
-        probes = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in stages.values()]
-        accuracies.append(torch.stack(probes, 1))  # (test or train, stages, labels)
+        of_stages = [least_squares_probe(vectors, labels, N, n_train, ANSWER_RIDGE) for vectors in stages.values()]
+        accuracies.append(torch.stack(of_stages, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
-    return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
+    return AnswerProbes(
+        stages=tuple(stages),
+        test=test[..., 0],
+        train=train[..., 0],
+        control=test[..., 1],
+        n_train=n_train,
+        n_test=n - n_train,
+    )
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
@@ -106,42 +115,51 @@ def variable_probes(
     stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None]
 ) -> Float[Tensor, "{len(steps)} M"]:
     """`probe_l1_var_from_num` for several numbers of steps, from one forward pass."""
-    task, accuracies = stack.config.task, []
-    first_test = int(TRAIN_SHARE * tokens.shape[1])
+    task = stack.config.task
+    n_train_sequences = int(TRAIN_SHARE * tokens.shape[1])
+    accuracies = []  # by model, then by number of steps
     for i, trace in enumerate(traces(stack, tokens)):
-        sequences_of_model = tokens[i % len(tokens)]  # (B, T)
-        assigned = roles(task, sequences_of_model).assigned
-        x = trace.after_layer(1)[assigned]
-        variable = sequences_of_model.roll(1, 1)[assigned] - Vocabulary(task).first_variable
-        n_train = int(assigned[:first_test].sum())
-        for n in steps:
-            if n is None:
-                accuracies.append(least_squares_probe(x, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)[0, 0])
+        tokens_of_model = tokens[i % len(tokens)]  # (B, T); `tokens` may be shared by all models
+        is_number = roles(task, tokens_of_model).assigned  # (B, T)
+        vectors = trace.after_layer(1)[is_number]  # (n, d)
+        token_before = tokens_of_model.roll(1, 1)[is_number]
+        variable = token_before - Vocabulary(task).first_variable  # (n,), from 0
+        n_train = int(is_number[:n_train_sequences].sum())
+        for n_steps in steps:
+            if n_steps is None:
+                test_and_train = least_squares_probe(vectors, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)
+                accuracies.append(test_and_train[0, 0])
             else:
-                accuracies.append(adam_probe(x, variable, task.n_vars, n_train, n))
+                accuracies.append(adam_probe(vectors, variable, task.n_vars, n_train, n_steps))
     return torch.stack(accuracies).view(-1, len(steps)).T
 
 
 def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int) -> Int[Tensor, "M {n} T"]:
     """`n` sequences for each model, with 0, 1 and 2 variables in turn."""
-    of_types = [sequences(configs, seen, n_vars, -(-n // 3)).tokens for n_vars in (0, 1, 2)]
+    n_each = math.ceil(n / 3)
+    of_types = [sequences(configs, seen, n_vars, n_each).tokens for n_vars in (0, 1, 2)]  # (M, n_each, T) each
     return torch.stack(of_types, 2).flatten(1, 2)[:, :n]
 
 
 def least_squares_probe(
     x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int, n_train: int, ridge: float
 ) -> Float[Tensor, "2 L"]:
-    """Accuracy on the test rows (the last ones) and on the training rows, for each of L labellings of the same rows."""
+    """Accuracy on the test rows and on the training rows, for each of L labellings of the same rows of x.
+
+    The first `n_train` rows are for training, the rest for testing. The probe is the ridge regression of the one-hot
+    targets on x, whose class is that of the largest score.
+    """
     x = x - x[:n_train].mean(0)
     train, train_labels = x[:n_train], labels[:, :n_train]
-    counts = torch.stack([row.bincount(minlength=classes) for row in train_labels]).to(x.dtype)  # (L, classes)
     # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
-    sums = _sums_by_class(train, train_labels, classes).flatten(0, 1)
+    sums = _sums_by_class(train, train_labels, classes).flatten(0, 1)  # (L classes, d)
     weights = _ridge_weights(_gram(train), sums.T, ridge)  # (d, L classes)
-    scores = torch.addmm((counts / n_train).flatten(), x, weights)  # (n, L classes)
-    guesses = largest(scores.view(len(x), *counts.shape)).T  # (L, n)
-    right = (guesses == labels).to(x.dtype)
-    return torch.stack([right[:, n_train:].mean(1), right[:, :n_train].mean(1)])
+    counts = torch.stack([row.bincount(minlength=classes) for row in train_labels]).to(x.dtype)  # (L, classes)
+    mean_target = counts / n_train  # the constant of the regression
+    scores = torch.addmm(mean_target.flatten(), x, weights)  # (n, L classes)
+    guesses = largest(scores.view(len(x), len(labels), classes)).T  # (L, n)
+    is_right = (guesses == labels).to(x.dtype)
+    return torch.stack([is_right[:, n_train:].mean(1), is_right[:, :n_train].mean(1)])
 
 
 def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int) -> Float[Tensor, "L classes d"]:
@@ -149,8 +167,8 @@ def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes:
     if x.device.type != "cpu":  # `index_add_` would add in another order each time
         return one_hot(labels, classes).to(x.dtype).mT @ x
     sums = x.new_zeros(len(labels), classes, x.shape[1])
-    for of_classes, row in zip(sums, labels, strict=True):
-        of_classes.index_add_(0, row, x)
+    for sums_of_labelling, labelling in zip(sums, labels, strict=True):
+        sums_of_labelling.index_add_(0, labelling, x)
     return sums
 
 
@@ -168,30 +186,39 @@ def _ridge_weights(gram: Float[Tensor, "d d"], products: Float[Tensor, "d k"], r
 
 
 def _gram(x: Float[Tensor, "n d"], rows: int = 64) -> Float[Tensor, "d d"]:
-    """x^T x. Blocks of rows are computed from the diagonal on; below it, the matrix is its own mirror image."""
+    """x^T x, `rows` of its rows at a time, each block from the diagonal on: half of the products.
+
+    Below the diagonal, the matrix is its own mirror image.
+    """
     gram = x.new_zeros(x.shape[1], x.shape[1])
-    for i in range(0, len(gram), rows):
-        torch.mm(x[:, i : i + rows].T, x[:, i:], out=gram[i : i + rows, i:])
+    for first in range(0, len(gram), rows):
+        block = slice(first, first + rows)
+        torch.mm(x[:, block].T, x[:, first:], out=gram[block, first:])
     return gram.triu() + gram.triu(1).T
 
 
 def adam_probe(
     x: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, n_train: int, steps: int
 ) -> Float[Tensor, ""]:
-    """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam."""
-    x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+    """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam.
+
+    The first `n_train` rows of x are for training, the rest for testing.
+    """
+    x = torch.cat([x, x.new_ones(len(x), 1)], 1)  # with a column of ones for the biases
     # With a row for each class: on a CPU, a softmax over few columns takes ten times as long as one over few rows.
     train = x[:n_train]  # (n, d)
     targets = one_hot(labels[:n_train], classes).T.to(x.dtype)  # (classes, n)
     weights = x.new_zeros(classes, x.shape[1])
-    first, second = torch.zeros_like(weights), torch.zeros_like(weights)
+    beta_1, beta_2 = ADAM_BETAS
+    moment_1, moment_2 = torch.zeros_like(weights), torch.zeros_like(weights)
     for step in range(1, steps + 1):
         gradient = ((weights @ train.T).softmax(0) - targets) @ train / n_train
-        first.lerp_(gradient, 1 - ADAM_BETAS[0])
-        second.lerp_(gradient.square(), 1 - ADAM_BETAS[1])
-        size = (second / (1 - ADAM_BETAS[1] ** step)).sqrt() + ADAM_EPS
-        weights -= ADAM_LR * first / (1 - ADAM_BETAS[0] ** step) / size
-    return ((x[n_train:] @ weights.T).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
+        moment_1.lerp_(gradient, 1 - beta_1)
+        moment_2.lerp_(gradient.square(), 1 - beta_2)
+        size = (moment_2 / (1 - beta_2**step)).sqrt() + ADAM_EPS
+        weights -= ADAM_LR * moment_1 / (1 - beta_1**step) / size
+    guesses = (x[n_train:] @ weights.T).argmax(-1)
+    return (guesses == labels[n_train:]).to(x.dtype).mean()
 
 
 def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]:
@@ -200,17 +227,18 @@ def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]
     These are the stages of the last layer, and before them the residual after each earlier part of a network that has
     more layers, or more MLPs, than the paper's.
     """
-    shape = model.config.model
-    has_mlp = shape.d_mlp[-1] is not None
-    n_after = 2 if has_mlp else 1  # residuals after the last layer's attention and, if it has one, its MLP
-    before_last = list(trace.residuals.items())[:-n_after]  # the embedding, then the residual after each part
-    _, before_attention = before_last[-1]
-    # The embedding of `=`, the first of them, is a constant.
-    stages = {f"after {part}": residual for part, residual in before_last[1:-1]}
+    architecture = model.config.model
+    has_mlp = architecture.d_mlp[-1] is not None
+    n_in_last_layer = 2 if has_mlp else 1  # residuals after the last layer's attention and, if it has one, its MLP
+    # The embedding, then the residual after each part of the earlier layers; the last of them enters the last layer.
+    before_last_layer = list(trace.residuals.items())[:-n_in_last_layer]
+    _, before_attention = before_last_layer[-1]
+    # The embedding of `=` is a constant, and is not probed.
+    stages = {f"after {part}": residual for part, residual in before_last_layer[1:-1]}
     stages["before attention"] = before_attention
     if not has_mlp:
         return stages | {"after attention": trace.resid_mid}
-    activation = ACTIVATION_NAMES[shape.activation]
+    activation = ACTIVATION_NAMES[architecture.activation]
     return stages | {
         "before MLP": trace.resid_mid,
         f"neurons before {activation}": trace.preactivations,
@@ -221,12 +249,17 @@ def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
-    """Codes N n + m of the pairs to add; the first ones are for training."""
+    """Codes N n + m of the pairs to add; the first ones are for training.
+
+    Split by pair, every pair is there `contexts` times, one after the other; split by row, pairs are random.
+    """
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)
-    word = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(contexts * N * N), 1)[0]
-    return digit(word, N * N)[0]
+    seed, row = torch.tensor(0), torch.arange(contexts * N * N)
+    word_of_row = words(seed, Stream.EVAL, torch.tensor(step), row, 1)[0]
+    pairs, _ = digit(word_of_row, N * N)
+    return pairs
 
 
 @per_network(slow=True)

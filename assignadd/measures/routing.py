@@ -49,63 +49,71 @@ class Routing:
         return self.by_head[name].amax(1)
 
     def columns(self, types: str) -> dict[str, Float[Tensor, " M"]]:
-        """A column for each pattern, and where a layer has several heads one for each of them; `types` follows the
-        name."""
+        """A column for each pattern, and where a layer has several heads one for each of them.
+
+        `types` says in a column's name which sequences they are of, such as `1-var`.
+        """
         columns = {f"{name} ({types})": self[name] for name in self.by_head}
         for name, values in self.by_head.items():
             if values.shape[1] > 1:
-                columns |= {f"{name} ({types}, head {head})": column for head, column in enumerate(values.T)}
+                for head, of_head in enumerate(values.T):
+                    columns[f"{name} ({types}, head {head})"] = of_head
         return columns
 
 
 def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
     """Rates and masses on every model's own sequences or on shared ones (M = 1)."""
-    return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool)])[0]
+    all_sequences = torch.ones_like(tokens[..., 0], dtype=torch.bool)
+    return routings(stack, tokens, [all_sequences])[0]
 
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
-    """Rates and masses on several subsets of the sequences, from one forward pass."""
+    """Rates and masses on several subsets (masks) of the sequences, from one forward pass."""
     task = stack.config.task
-    parts = [pattern_counts(trace_of(stack, part), roles(task, part), task) for part in tokens.split(CHUNK, 1)]
-    rows = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets)
+    counts_of_chunks = []
+    for chunk in tokens.split(CHUNK, 1):  # (M, CHUNK, T)
+        counts_of_chunks.append(pattern_counts(trace_of(stack, chunk), roles(task, chunk), task))
+    is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
     rates: dict[str, Tensor] = {}
-    for name in parts[0]:
-        hits = torch.cat([part[name].hits for part in parts], 1).to(rows.dtype)  # (M, B, heads)
-        cases = torch.cat([part[name].cases for part in parts], 1).to(rows.dtype)  # (M, B)
-        rates[name] = hits.mT @ rows / (cases.unsqueeze(1) @ rows)  # (M, heads, subsets)
+    for name in counts_of_chunks[0]:
+        hits = torch.cat([counts[name].hits for counts in counts_of_chunks], 1).to(is_in_subset.dtype)  # (M, B, heads)
+        cases = torch.cat([counts[name].cases for counts in counts_of_chunks], 1).to(is_in_subset.dtype)  # (M, B)
+        # The products with a mask are sums over its sequences.
+        rates[name] = hits.mT @ is_in_subset / (cases.unsqueeze(1) @ is_in_subset)  # (M, heads, subsets)
     return [Routing({name: values[..., i] for name, values in rates.items()}) for i in range(len(subsets))]
 
 
 class Counts(NamedTuple):
-    """A pattern in every sequence: a rate is the sum of the hits divided by that of the cases."""
+    """A rate or a mass in every sequence; over several it is the sum of the hits divided by that of the cases."""
 
     hits: Tensor  # (..., B, heads): how often the keys with the most attention are right, or the attention to them
     cases: Tensor  # (..., B): out of how many
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
-    """The hits and cases of each rate and mass in every sequence."""
-    once = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # a sequence is one case
-    slots = torch.tensor(operand_slots(task), device=once.device).expand_as(role.value_positions)
+    """The hits and cases of each rate and mass in every sequence, by name; first all rates."""
+    one_case = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # (..., B): a sequence has one `=`
+    slots = torch.tensor(operand_slots(task), device=one_case.device).expand_as(role.value_positions)
     rates: dict[str, Counts] = {}
     masses: dict[str, Counts] = {}
-
-    def count(pattern: str, hits_and_mass: tuple[Tensor, Tensor], cases: Tensor) -> None:
-        hits, mass = hits_and_mass
-        rates[f"attn_{pattern}"] = Counts(hits, cases)
-        masses[f"mass_{pattern}"] = Counts(mass, cases)
-
     n_layers, prefix = len(trace.patterns), task.prefix
     for layer in range(1, n_layers + 1):
         attention = trace.attention(layer)  # (..., B, heads, queries, T)
-        from_equals = attention[..., -1, :]
-        if layer < n_layers:
-            count(f"l{layer}_equal_to_operands", _to_each(from_equals, slots), once)
+        from_equals = attention[..., -1, :]  # (..., B, heads, T)
+        is_last, is_first_of_several = layer == n_layers, layer == 1 and n_layers > 1
+        if not is_last:
+            hits, mass = _to_each(from_equals, slots)
+            rates[f"attn_l{layer}_equal_to_operands"] = Counts(hits, one_case)
+            masses[f"mass_l{layer}_equal_to_operands"] = Counts(mass, one_case)
             # What is assigned is in the prefix, and so are the keys of its queries.
-            to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
-            count(f"l{layer}_num_to_prev", to_previous, role.assigned.sum(-1))
-        if layer > 1 or n_layers == 1:
-            count(f"l{layer}_equal_to_values", _to_each(from_equals, role.value_positions), once)
+            hits, mass = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
+            n_numbers = role.assigned.sum(-1)
+            rates[f"attn_l{layer}_num_to_prev"] = Counts(hits, n_numbers)
+            masses[f"mass_l{layer}_num_to_prev"] = Counts(mass, n_numbers)
+        if not is_first_of_several:
+            hits, mass = _to_each(from_equals, role.value_positions)
+            rates[f"attn_l{layer}_equal_to_values"] = Counts(hits, one_case)
+            masses[f"mass_l{layer}_equal_to_values"] = Counts(mass, one_case)
     return rates | masses
 
 
@@ -124,9 +132,9 @@ def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tenso
 
     Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
     """
-    is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); the first position is none
-    best = attention[..., 1:, :].max(-1).indices
-    previous = torch.arange(best.shape[-1], device=best.device)
+    is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); the first position has no number
+    best = attention[..., 1:, :].max(-1).indices  # (..., B, heads, P - 1), from query 1 on
+    previous = torch.arange(best.shape[-1], device=best.device)  # 0 for query 1, and so on
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
     hits = (best == previous) & is_number & ~to_previous.isnan()
     return hits.sum(-1), to_previous.where(is_number, 0).sum(-1)
@@ -134,8 +142,10 @@ def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tenso
 
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
     """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
+    k = positions.shape[-1]
     by_attention = attention.sort(stable=True, dim=-1, descending=True).indices
-    return (by_attention[..., : positions.shape[-1]].sort(-1).values == positions.sort(-1).values).all(-1)
+    top_keys = by_attention[..., :k].sort(-1).values
+    return (top_keys == positions.sort(-1).values).all(-1)
 
 
 @needs(SECOND_LAYER)
@@ -144,16 +154,18 @@ def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: in
 
     The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.
     """
-    top = trace_of(stack, tokens).attention(2)[..., -1, :].topk(2, -1).indices  # (M, B, heads, 2)
-    value = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)
-    return (top == value).any(-1).float().mean(1).amax(-1)
+    from_equals = trace_of(stack, tokens).attention(2)[..., -1, :]  # (M, B, heads, T)
+    top_keys = from_equals.topk(2, -1).indices  # (M, B, heads, 2)
+    value_position = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)
+    rate = (top_keys == value_position).any(-1).float().mean(1)  # (M, heads)
+    return rate.amax(-1)
 
 
 class AttentionRates:
-    """Columns with the rates, and with `masses` the masses, of every model, on `n` sequences of each type.
+    """Measures the rates, and with `masses` the masses, of every model, on `n` sequences of each type.
 
-    A column's name ends in the type: `(1-var)` for all its sequences, `(1-var, training law)` for those that training
-    could contain.
+    A type is a number of variables. A column's name ends in it: `(1-var)` for all its sequences,
+    `(1-var, training law)` for those that training could contain.
     """
 
     def __init__(
@@ -165,30 +177,36 @@ class AttentionRates:
         masses: bool = False,
     ):
         self.masses = masses
-        self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)
-        as_trained = as_in_training(configs[0].task, seen, self.tokens)  # (M, B), with n sequences of each type
+        # The sequences of all types one after the other, so that one forward pass is enough.
+        self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)  # (M, B, T)
+        could_be_trained = as_in_training(configs[0].task, seen, self.tokens)  # (M, B)
         self.subsets: dict[str, Tensor] = {}
         for i, n_vars in enumerate(types):
-            of_type = torch.zeros_like(as_trained)
-            of_type[:, i * n : (i + 1) * n] = True
-            self.subsets[f"{n_vars}-var"] = of_type
-            self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = of_type & as_trained
+            is_of_type = torch.zeros_like(could_be_trained)
+            is_of_type[:, i * n : (i + 1) * n] = True
+            self.subsets[f"{n_vars}-var"] = is_of_type
+            self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = is_of_type & could_be_trained
 
     def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
+        """The columns of the models of a stack."""
         columns: dict[str, Tensor] = {}
-        of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
-        for types, rates in zip(self.subsets, of_subsets, strict=True):
-            columns |= rates.columns(types)
+        routing_of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
+        for types, routing_of_subset in zip(self.subsets, routing_of_subsets, strict=True):
+            columns |= routing_of_subset.columns(types)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 
 @per_network(slow=True)
 def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
-    """By the number of variables: over any pairs and slots, and over the sequences that training could show."""
+    """Two routings by the number of variables: over sequences with any pairs and slots, and over those as in training.
+
+    The latter are the sequences among the former that training could contain.
+    """
     by_type = {}
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
-        rows = as_in_training(network.config.task, network.seen[None], tokens)
-        every, trained = routings(network.stack, tokens, [torch.ones_like(rows), rows])
-        by_type[n_vars] = every, trained
+        could_be_trained = as_in_training(network.config.task, network.seen[None], tokens)  # (1, n)
+        subsets = [torch.ones_like(could_be_trained), could_be_trained]
+        of_all, of_trained = routings(network.stack, tokens, subsets)
+        by_type[n_vars] = of_all, of_trained
     return by_type

@@ -49,28 +49,33 @@ class QK1Blocks:
 
 def qk1_blocks(stack: Stack) -> QK1Blocks:
     """The four effects that figure qk0 outlines."""
-    task, vocabulary, scores = stack.config.task, Vocabulary(stack.config.task), qk1_table(stack)
+    task = stack.config.task
+    vocabulary = Vocabulary(task)
+    scores = qk1_table(stack)  # (M, C, C): rows of tokens, then of positions
     K, first_variable = vocabulary.size, vocabulary.first_variable
-    equals = scores[:, vocabulary.equals, K:] + scores[:, -1, K:]  # the token and its position occur together
+    of_equals = scores[:, vocabulary.equals, K:] + scores[:, -1, K:]  # (M, T): `=` and its position occur together
     is_slot = torch.zeros(task.length, dtype=torch.bool, device=scores.device)
     is_slot[list(operand_slots(task))] = True
 
-    def preference_for_variables(queries: Tensor) -> Tensor:
-        return queries[..., first_variable:K].mean((1, 2)) - queries[..., :first_variable].mean((1, 2))
+    def preference_for_variables(queries: Float[Tensor, "M queries C"]) -> Float[Tensor, " M"]:
+        """Mean score of these queries with variables minus that with other tokens."""
+        with_variables = queries[..., first_variable:K].mean((1, 2))
+        with_others = queries[..., :first_variable].mean((1, 2))
+        return with_variables - with_others
 
     return QK1Blocks(
         numbers_prefer_variables=preference_for_variables(scores[:, : task.modulus]),
         positions_prefer_variables=preference_for_variables(scores[:, K : K + task.prefix]),
         positions_increase=_increasing(qk1_positions(stack)),
-        equals_prefers_operands=equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1),
+        equals_prefers_operands=of_equals[:, is_slot].amin(1) - of_equals[:, ~is_slot].amax(1),
     )
 
 
-def _increasing(positions: Tensor) -> Tensor:
-    """Share of neighbouring keys, up to the query, of which the later has the higher score, (M,)."""
-    rises = positions[..., 1:] > positions[..., :-1]  # (M, query, key)
-    causal = torch.ones_like(positions[0], dtype=torch.bool).tril()[:, 1:]
-    return rises[:, causal].float().mean(1)
+def _increasing(scores: Float[Tensor, "M P P"]) -> Float[Tensor, " M"]:
+    """Share of neighbouring keys, up to the query, of which the later has the higher score."""
+    rises = scores[..., 1:] > scores[..., :-1]  # (M, P, P - 1): from key j - 1 to key j, from j = 1 on
+    is_up_to_query = torch.ones_like(scores[0], dtype=torch.bool).tril()[:, 1:]
+    return rises[:, is_up_to_query].float().mean(1)
 
 
 @needs(*QK1_NEEDS)
@@ -81,7 +86,7 @@ def qk1_positions(stack: Stack) -> Float[Tensor, "M P P"]:
 
 
 def admissible(n: int, excluded: Collection[Excluded]) -> Bool[Tensor, "n n"]:
-    """Which keys j are compared for a query i: those up to i that are not excluded."""
+    """Which keys j are compared for a query i, of n positions: those up to i that are not excluded."""
     i, j = torch.arange(n)[:, None], torch.arange(n)
     return (j <= i) & ~((j == i) & ("self" in excluded)) & ~((j == i - 2) & ("two_back" in excluded))
 
@@ -93,11 +98,12 @@ def qk1_num_to_prev_var(
 
     With both exclusions, rows 1 and 2 have a single key and cannot fail, so random weights reach about 2 of 11.
     """
-    positions = qk1_positions(stack)
-    n = positions.shape[-1]
-    compared = positions.masked_fill(~admissible(n, excluded).to(positions.device), -torch.inf)
-    best = compared[:, first_row:].argmax(-1)
-    return (best == torch.arange(first_row - 1, n - 1, device=best.device)).float().mean(1)
+    scores = qk1_positions(stack)  # (M, n, n)
+    n = scores.shape[-1]
+    compared = scores.masked_fill(~admissible(n, excluded).to(scores.device), -torch.inf)
+    best = compared[:, first_row:].argmax(-1)  # (M, n - first_row)
+    previous = torch.arange(first_row - 1, n - 1, device=best.device)  # i - 1 for each row i
+    return (best == previous).float().mean(1)
 
 
 @needs(*QK2_NEEDS)
@@ -108,22 +114,24 @@ def variable_outputs(stack: Stack) -> Float[Tensor, "M V d"]:
 
 def qk2_ov1_var_scores(stack: Stack) -> Float[Tensor, "M V V"]:
     """Scores (e_v OV1) QK2 (e_u OV1)^T of v copied to `=` and u copied to a number (figure qk0pos_and_qk1 b)."""
-    x = variable_outputs(stack)
-    return x @ QK(stack, 2) @ x.mT
+    copied = variable_outputs(stack)  # (M, V, d)
+    return copied @ QK(stack, 2) @ copied.mT
 
 
 def qk2_ov1_var_identity(stack: Stack) -> Float[Tensor, " M"]:
     """Share of variables v whose best match under (e_v OV1) QK2 (e_u OV1)^T is v itself (App. B)."""
     scores = qk2_ov1_var_scores(stack)
-    return (scores.argmax(-1) == torch.arange(scores.shape[-1], device=scores.device)).float().mean(1)
+    variable = torch.arange(scores.shape[-1], device=scores.device)
+    return (scores.argmax(-1) == variable).float().mean(1)
 
 
 def qk2_ov1_var_margin(stack: Stack) -> Float[Tensor, "M V"]:
     """Each variable's score with itself minus its highest score with another variable."""
     scores = qk2_ov1_var_scores(stack)
-    diagonal = scores.diagonal(dim1=1, dim2=2)
-    is_self = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
-    return diagonal - scores.masked_fill(is_self, -torch.inf).amax(-1)
+    with_itself = scores.diagonal(dim1=1, dim2=2)  # (M, V)
+    is_itself = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
+    with_best_other = scores.masked_fill(is_itself, -torch.inf).amax(-1)
+    return with_itself - with_best_other
 
 
 @needs(*QK1_NEEDS)
@@ -145,30 +153,34 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
 
     The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
     is due to what layer 1 copied into both (figure late d), by the slot of v and by v; a1 are attention weights of
-    layer 1.
+    layer 1. The sequences are those of `path_sequences`.
     """
     task = stack.config.task
     tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
-    slots = torch.tensor(operand_slots(task), device=tokens.device)
-    role, each = roles(task, tokens), torch.arange(len(tokens), device=tokens.device)
-    number = role.value_positions[role.is_variable]  # (B,): each sequence has one variable
+    sequence = torch.arange(len(tokens), device=tokens.device)
+    slots = torch.tensor(operand_slots(task), device=tokens.device)  # p
+    role = roles(task, tokens)
+    number = role.value_positions[role.is_variable]  # (B,): the position n, as each sequence has one variable
     attention = trace(stack, tokens[None]).attention(1).squeeze(2)  # (M, B, T, T)
     OV1 = OV(stack, 1)
-    in_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
-    in_number = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
-    scores = ((in_equals @ QK(stack, 2)[:, None]) * in_number).sum(-1)  # (M, B, 2)
-    terms = (attention[:, :, -1, slots] * scores).sum(-1) * attention[:, each, number, number - 1]  # (M, B)
+    copied_to_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
+    copied_to_number = (stack.W_E[:, tokens[sequence, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
+    scores = ((copied_to_equals @ QK(stack, 2)[:, None]) * copied_to_number).sum(-1)  # (M, B, 2)
+    of_equals = attention[:, :, -1, slots]  # (M, B, 2)
+    of_number = attention[:, sequence, number, number - 1]  # (M, B)
+    terms = (of_equals * scores).sum(-1) * of_number  # (M, B)
     return terms.view(len(stack), 2, -1)
 
 
 def path_sequences(task: Task) -> Int[Tensor, "B T"]:
     """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`, from the sequence of figure
     attention."""
-    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    tokens = examples.fitted(examples.ATTENTION, task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
     slots = list(operand_slots(task))
-    first = torch.tensor([examples.exchanged(tokens, tokens[slots[0]], v) for v in vocabulary.variables])
-    second = first.clone()
-    second[:, slots] = first[:, slots].flip(1)
-    return torch.cat([first, second])
+    variable = tokens[slots[0]]  # exchanged with each variable of the task in turn
+    variable_first = torch.tensor([examples.exchanged(tokens, variable, v) for v in Vocabulary(task).variables])
+    variable_second = variable_first.clone()
+    variable_second[:, slots] = variable_first[:, slots].flip(1)
+    return torch.cat([variable_first, variable_second])

@@ -15,9 +15,13 @@ from assignadd.task.sampler import Batch, EveryPair, Sampler
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int, draw: int = 0) -> Batch:
-    """`n` sequences for each model with `n_vars` variables as in training: seen pairs, no banned slots."""
+    """`n` sequences for each model with `n_vars` variables as in training: seen pairs, no banned slots.
+
+    Those of another `draw` (0, 1, ...) are independent.
+    """
     evalset = EvalSet(f"{n_vars}-var train", n_vars=n_vars)
-    return _drawn(configs, seen, evalset, EvalSteps.TRAINING_LAW[3 * draw + n_vars], n)
+    step = EvalSteps.TRAINING_LAW[3 * draw + n_vars]  # three steps a draw, one for each number of variables
+    return _drawn(configs, seen, evalset, step, n)
 
 
 def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int) -> Batch:
@@ -37,6 +41,7 @@ def every_pair(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: i
 def _drawn(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, sampler: type[Sampler] = Sampler
 ) -> Batch:
-    """The first `n` sequences of an evaluation set at this step, for each model."""
-    tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
+    """The first `n` sequences of an evaluation set at this step of the evaluation stream, for each model."""
+    tasks = [config.task for config in configs]
+    seeds = [config.seed.data or 0 for config in configs]
     return sampler(tasks, seen, seeds, evalset, seen.device).sample(step, n)

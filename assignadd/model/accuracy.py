@@ -18,11 +18,12 @@ from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
 
 class Exam:
-    """Fixed sequences of several evaluation sets for every model of a stack, drawn from its split and seed.
+    """`n` fixed sequences of each of several evaluation sets for every model of a stack, drawn from its split and seed.
 
-    A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
-    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn
-    from the step of the evaluation stream that is `first_step` plus its place among the sets.
+    A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where only some models have
+    none, `offered` (M, sets) is False for them, and none of their answers there counts as correct. The sequences of a
+    set are drawn from the step of the evaluation stream that is `first_step` plus its place among the sets. `seen`
+    are the splits of the models: which pairs of numbers training adds, (M, N, N) for two operands.
     """
 
     def __init__(
@@ -38,39 +39,46 @@ class Exam:
         offered: list[Tensor] = []
         self.names: list[str] = []
         for step, evalset in enumerate(sets, first_step):
-            has_any, batch = _draw(configs, seen, evalset, step, n, device)
+            set_is_offered, batch = _draw(configs, seen, evalset, step, n, device)
             if batch is not None:
                 batches.append(batch)
-                offered.append(has_any)
+                offered.append(set_is_offered)
                 self.names.append(evalset.name)
         if not batches:
             raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
         self.n = n
-        self.offered = torch.stack(offered, 1)
-        self.tokens = torch.cat([b.tokens for b in batches], 1)  # (M, sets * n, T)
-        self.labels = torch.cat([b.labels for b in batches], 1)
+        self.offered = torch.stack(offered, 1)  # (M, sets)
+        self.tokens = torch.cat([batch.tokens for batch in batches], 1)  # (M, sets * n, T)
+        self.labels = torch.cat([batch.labels for batch in batches], 1)  # (M, sets * n)
 
     def only(self, names: Collection[str]) -> Exam:
-        """The exam without the other sets; those that stay have the same sequences."""
-        places = [i for i, name in enumerate(self.names) if name in names]
-        part = copy(self)
-        part.names = [self.names[i] for i in places]
-        part.offered = self.offered[:, places]
-        part.tokens = self.tokens.unflatten(1, (-1, self.n))[:, places].flatten(1, 2)
-        part.labels = self.labels.unflatten(1, (-1, self.n))[:, places].flatten(1, 2)
-        return part
+        """The exam with these sets alone, which keep their sequences."""
+        places = [place for place, name in enumerate(self.names) if name in names]
+        tokens = self.tokens.unflatten(1, (-1, self.n))  # (M, sets, n, T)
+        labels = self.labels.unflatten(1, (-1, self.n))  # (M, sets, n)
+        exam = copy(self)
+        exam.names = [self.names[place] for place in places]
+        exam.offered = self.offered[:, places]
+        exam.tokens = tokens[:, places].flatten(1, 2)  # (M, fewer sets * n, T)
+        exam.labels = labels[:, places].flatten(1, 2)
+        return exam
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
-        """The number of right answers on each set, out of `n`."""
-        correct = answers(stack, self.tokens) == self.labels
+        """The number of right answers of each model on each set, out of `n`."""
+        correct = answers(stack, self.tokens) == self.labels  # (M, sets * n)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
-        """For each model, the share of right answers on each set it has sequences of."""
+        """For each model, the share of right answers on each set it has sequences of, by the name of the set."""
+        correct = self.count_correct(stack).tolist()
+        offered = self.offered.tolist()
         accuracies = []
-        for counts, offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
-            of_sets = zip(self.names, counts, offered, strict=True)
-            accuracies.append({name: correct / self.n for name, correct, has in of_sets if has})
+        for model in range(len(stack)):
+            shares = {}
+            for place, name in enumerate(self.names):
+                if offered[model][place]:
+                    shares[name] = correct[model][place] / self.n
+            accuracies.append(shares)
         return accuracies
 
 
@@ -80,14 +88,19 @@ END_EVALUATIONS, END_SHARE = 10, 0.1
 
 
 def end_of_training(steps: Sequence[int]) -> list[int]:
-    """The last evaluations of a run: at most ten of these steps, not before the last tenth of the training."""
-    return [step for step in steps if step >= (1 - END_SHARE) * steps[-1]][-END_EVALUATIONS:]
+    """The last evaluations of a run, of all those `steps`: at most ten, none before the last tenth of the training."""
+    in_last_tenth = [step for step in steps if step >= (1 - END_SHARE) * steps[-1]]
+    return in_last_tenth[-END_EVALUATIONS:]
 
 
 def end_exam(
     configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, back: int, first: int = 0
 ) -> Exam:
-    """The exam of the evaluation that is `back` places before the last; `first` is the place of the first set."""
+    """The exam of the evaluation that is `back` (0 to 9) places before the last one, on sequences of its own.
+
+    The evaluation stream has as many steps for each of the ten evaluations, one for each set. The first of `sets` takes
+    step number `first` of those: with it, an exam of a part of the sets draws the same sequences.
+    """
     step = EvalSteps.END_EXAMS[back * (len(EvalSteps.END_EXAMS) // END_EVALUATIONS) + first]
     return Exam(configs, seen, sets, n, seen.device, step)
 
@@ -95,30 +108,33 @@ def end_exam(
 def _draw(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, device: str | torch.device
 ) -> tuple[Tensor, Batch | None]:
-    """Which models have sequences of this set, (M,), and `n` for each model; None where no model has any.
+    """Which models have sequences of this set, (M,), and `n` sequences for each model; None where no model has any.
 
-    A model that has none gets zeros, and no label that an answer could match.
+    A model that has none gets zeros, and -1 as labels, which no answer equals.
     """
-    models = range(len(configs))
+    M = len(configs)
     sampler = _sampler(configs, seen, evalset, device)
-    if sampler is not None:
-        return torch.ones(len(models), dtype=torch.bool), sampler.sample(step, n)
-    rows = [i for i in models if _sampler(configs[i : i + 1], seen[i : i + 1], evalset, device) is not None]
-    has_any = torch.tensor([i in rows for i in models])
-    sampler = _sampler([configs[i] for i in rows], seen[rows], evalset, device) if rows else None
-    if sampler is None:
-        return has_any, None
+    if sampler is not None:  # nearly always
+        return torch.ones(M, dtype=torch.bool), sampler.sample(step, n)
+    offered = [_sampler(configs[i : i + 1], seen[i : i + 1], evalset, device) is not None for i in range(M)]
+    with_sequences = [i for i in range(M) if offered[i]]
+    if not with_sequences:
+        return torch.tensor(offered), None
+    sampler = _sampler([configs[i] for i in with_sequences], seen[with_sequences], evalset, device)
+    assert sampler is not None, "each of these models has sequences"
     batch = sampler.sample(step, n)
-    tokens = batch.tokens.new_zeros(len(models), *batch.tokens.shape[1:])
-    labels = batch.labels.new_full((len(models), *batch.labels.shape[1:]), -1)
-    tokens[rows], labels[rows] = batch.tokens, batch.labels
-    return has_any, Batch(tokens, labels)
+    tokens = batch.tokens.new_zeros(M, *batch.tokens.shape[1:])  # (M, n, T)
+    labels = batch.labels.new_full((M, *batch.labels.shape[1:]), -1)  # (M, n)
+    tokens[with_sequences] = batch.tokens
+    labels[with_sequences] = batch.labels
+    return torch.tensor(offered), Batch(tokens, labels)
 
 
 def _sampler(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device) -> Sampler | None:
     """What draws sequences of this set for these models; None where one of them has no such sequence."""
-    seeds = [c.seed.data or 0 for c in configs]
+    tasks = [config.task for config in configs]
+    seeds = [config.seed.data or 0 for config in configs]
     try:
-        return Sampler([c.task for c in configs], seen, seeds, evalset, device)
+        return Sampler(tasks, seen, seeds, evalset, device)
     except EmptySetError:
         return None

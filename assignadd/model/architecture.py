@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Need:
-    """A property of an architecture."""
+    """A property of an architecture: its name in words, and whether an architecture has it."""
 
     words: str
     met: Callable[[Model], bool]
@@ -37,14 +37,15 @@ RELU = Need("the activation ReLU", lambda m: m.activation == "relu")
 DIRECT_PATH = Need("a direct path around the last MLP", lambda m: m.direct_path)
 NO_NORM = Need("no norm", lambda m: m.norm == "none")
 NO_BIASES = Need("no biases", lambda m: not m.biases)
-# Scores of layer 1 as products of embeddings with QK1; scores of layer 2 between what layer 1 copies; all of the paper.
+# What must hold for: scores of layer 1 to be products of embeddings with QK1; scores of layer 2 to be products of what
+# layer 1 copies with QK2; every formula of the paper.
 QK1_NEEDS = (ONE_HEAD, NO_NORM, NO_BIASES)
 QK2_NEEDS = (SECOND_LAYER, NO_MLP_1, *QK1_NEEDS)
 PAPER_NEEDS = (TWO_LAYERS, ONE_HEAD, NO_MLP_1, LAST_MLP, RELU, DIRECT_PATH, NO_NORM, NO_BIASES)
 
 
 class NotDefined(UserError, ValueError):
-    """A quantity that has no meaning for a network's architecture."""
+    """A quantity, `what`, that has no meaning for a network's architecture; `reason` is such as "needs two layers"."""
 
     def __init__(self, what: str, reason: str):
         super().__init__(f"{what} is not defined for this network: it {reason}")
@@ -54,12 +55,18 @@ class NotDefined(UserError, ValueError):
 def lacking(config: Config, *required: Need) -> str:
     """Which of these properties the architecture does not have, as in "needs two layers"; empty if it has all."""
     missing = [need.words for need in required if not need.met(config.model)]
-    listed = [", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing
-    return f"needs {' and '.join(listed)}" if missing else ""
+    if not missing:
+        return ""
+    if len(missing) == 1:
+        return f"needs {missing[0]}"
+    return f"needs {', '.join(missing[:-1])} and {missing[-1]}"
 
 
 def require(config: Config, what: str, *required: Need) -> None:
-    """Raises `NotDefined` where the architecture lacks one of these properties; of the paper's if none is named."""
+    """Raises `NotDefined` for the quantity `what` where the architecture lacks one of the properties that it requires.
+
+    Where none is named, it requires all of the paper's.
+    """
     if reason := lacking(config, *(required or PAPER_NEEDS)):
         raise NotDefined(what, reason)
 
@@ -67,7 +74,7 @@ def require(config: Config, what: str, *required: Need) -> None:
 def needs(
     *required: Need,
 ) -> Callable[[Callable[Concatenate[Stack, P], Result]], Callable[Concatenate[Stack, P], Result]]:
-    """A decorator: the function of a stack raises `NotDefined` for an architecture without these properties."""
+    """A decorator for a function of a stack: it raises `NotDefined` for an architecture without these properties."""
 
     def decorate(function: Callable[Concatenate[Stack, P], Result]) -> Callable[Concatenate[Stack, P], Result]:
         @wraps(function)

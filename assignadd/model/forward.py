@@ -21,21 +21,24 @@ from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Compiled code divides
-# them itself, so that there only the logits have to fit into memory.
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Compiled code always
+# passes a few at a time, so that there only the logits have to fit into memory.
 CHUNK, COMPILED_CHUNK = 2048, 1 << 16
 
 
 @lru_cache(maxsize=16)
 def table_forward(config: Config, device: torch.device, stacked: bool = False) -> TableForward:
-    """The table forward of these models, made once."""
+    """The table forward of models with this configuration; it is made once and then kept."""
     return TableForward(config, device, stacked)
 
 
 def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
-    """The sequences of every model, also where all share them (M = 1 in `tokens`)."""
+    """The sequences of every model, also where all share them (M = 1 in `tokens`).
+
+    Raises a ValueError for tokens outside the vocabulary: compiled kernels would read past the end of an array.
+    """
     size = Vocabulary(stack.config.task).size
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:  # compiled kernels do not look
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
         raise ValueError(f"tokens from {int(tokens.min())} to {int(tokens.max())}: expected 0 to {size - 1}")
     return tokens.expand(len(stack), *tokens.shape[1:])
 
@@ -53,7 +56,7 @@ def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
 
 
 def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
-    """Where each row has its largest entry, the first of several; NaN counts as the largest."""
+    """The place of the largest entry of each row, the first of several; NaN counts as the largest."""
     if x.device.type == "cpu":  # there, NumPy takes half the time
         return torch.from_numpy(np.asarray(x.detach().numpy().argmax(-1)))
     return x.argmax(-1)
@@ -61,25 +64,32 @@ def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """A function of the logits, (M, B, ...), computed from those of a chunk of the sequences at a time."""
-    tokens = for_each_model(stack, tokens)
+    tokens = for_each_model(stack, tokens)  # (M, B, T)
+    chunks = tokens.split(CHUNK, 1)
     if not covers(stack.config):
-        return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
+        return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
-        return torch.stack([_compiled(*model, function) for model in zip(single_models(stack), tokens, strict=True)])
+        results = []
+        for model, model_tokens in zip(single_models(stack), tokens, strict=True):
+            results.append(_compiled(model, model_tokens, function))
+        return torch.stack(results)
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
-    return torch.cat([function(table.forward(weights, part, tables).logits) for part in tokens.split(CHUNK, 1)], 1)
+    return torch.cat([function(table.forward(weights, chunk, tables).logits) for chunk in chunks], 1)
 
 
 def _compiled(model: Stack, tokens: Int[Tensor, "B T"], function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of the logits of a stack of one model, (B, ...), in compiled code."""
-    from assignadd.model import cpu_step  # which needs Numba
+    """A function of the logits of a stack of one model, (B, ...), by compiled code, a chunk at a time."""
+    from assignadd.model import cpu_step  # here, as it needs Numba
 
     table = table_forward(model.config, model.flat.device, stacked=True)
     weights = unstacked(model)
-    parts = tokens.split(COMPILED_CHUNK)
-    return torch.cat([function(cpu_step.answer_logits(weights, part, table.equals, table.scale)) for part in parts])
+    results = []
+    for chunk in tokens.split(COMPILED_CHUNK):
+        logits = cpu_step.answer_logits(weights, chunk, table.equals, table.scale)
+        results.append(function(logits))
+    return torch.cat(results)
 
 
 def unstacked(model: Stack) -> Weights:
@@ -89,7 +99,7 @@ def unstacked(model: Stack) -> Weights:
 
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
-    """The trace of a stack, with the leading axis M."""
+    """The trace of all models of a stack, each on its own sequences or on shared ones, with the leading axis M."""
     tokens = for_each_model(stack, tokens)
     if covers(stack.config):
         return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
@@ -97,7 +107,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
-    """The trace of each model's own sequences, or of shared ones, without the axis M."""
+    """For one model after the other, its trace on its own sequences, or on shared ones, without the axis M."""
     for model, model_tokens in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
         yield _trace_of(model, model_tokens)
 

@@ -42,6 +42,7 @@ from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Model, Task
 from assignadd.model.stack import Stack, flatten, weight_shapes
+from assignadd.task.arithmetic import answer_of
 from assignadd.task.positions import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
@@ -68,34 +69,40 @@ def handmade(config: Config | None = None, frequencies: Sequence[int] | None = N
     config = config or Config()
     task = config.task
     _check_task(task)
-    W_in, W_out = _adder(task.modulus, frequencies)
-    at = _Residual(task)
-    config = dataclasses.replace(config, model=Model(d_model=at.width, d_head=at.width, d_mlp=(None, W_in.shape[1])))
+    W_in, W_out = _adder(task, frequencies)
+    groups = _Residual(task)
+    model = Model(d_model=groups.width, d_head=groups.width, d_mlp=(None, W_in.shape[1]))
+    config = dataclasses.replace(config, model=model)
     weights = {name: torch.zeros(1, *shape, dtype=torch.float64) for name, shape in weight_shapes(config).items()}
-    weights["embed.W_E"][0, :, at.token] = torch.eye(len(at.token)).double()
-    weights["pos_embed.W_pos"][0, :, at.position] = torch.eye(len(at.position)).double()
-    for layer, (QK, OV) in enumerate((_copy_variables(at), _fetch_values(at))):
+    weights["embed.W_E"][0, :, groups.token] = torch.eye(len(groups.token)).double()
+    weights["pos_embed.W_pos"][0, :, groups.position] = torch.eye(len(groups.position)).double()
+    for layer, (QK, OV) in enumerate((_copy_variables(groups), _fetch_values(groups))):
         # W_K = W_O = 1, so that W_Q and W_V are the circuits themselves (QK after the division by sqrt(d_head)).
-        circuits = {"W_Q": QK * math.sqrt(at.width), "W_K": torch.eye(at.width), "W_V": OV, "W_O": torch.eye(at.width)}
-        for name, matrix in circuits.items():
-            weights[f"blocks.{layer}.attn.{name}"][0, 0] = matrix
-    weights["blocks.1.mlp.W_in"][0, at.value] = W_in * 2 / VALUE  # the attention brings A/2 (a_n + a_m)
-    weights["blocks.1.mlp.W_out"][0, :, at.answer] = W_out * SHARPNESS
-    weights["unembed.W_U"][0, at.answer] = torch.eye(len(at.answer)).double()
+        attention = f"blocks.{layer}.attn"
+        weights[f"{attention}.W_Q"][0, 0] = QK * math.sqrt(groups.width)
+        weights[f"{attention}.W_K"][0, 0] = torch.eye(groups.width)
+        weights[f"{attention}.W_V"][0, 0] = OV
+        weights[f"{attention}.W_O"][0, 0] = torch.eye(groups.width)
+    weights["blocks.1.mlp.W_in"][0, groups.value] = W_in * 2 / VALUE  # the attention brings A/2 (a_n + a_m)
+    weights["blocks.1.mlp.W_out"][0, :, groups.answer] = W_out * SHARPNESS
+    weights["unembed.W_U"][0, groups.answer] = torch.eye(len(groups.answer)).double()
     return Stack(config, flatten(config, weights).to(getattr(torch, config.numerics.dtype)))
 
 
 class _Residual:
-    """Which coordinates of the residual stream hold what, one group after another."""
+    """Which coordinates of the residual stream hold what: index tensors, one group of coordinates after another."""
 
     def __init__(self, task: Task):
-        tokens = Vocabulary(task)
-        sizes = [tokens.size, task.length, task.n_vars, task.modulus, task.modulus]
+        vocabulary = Vocabulary(task)
+        # Tokens e_x, positions p_t, copied variables c_v, fetched values a_n, answers.
+        sizes = [vocabulary.size, task.length, task.n_vars, task.modulus, task.modulus]
         self.width = sum(sizes)
         self.token, self.position, self.copied, self.value, self.answer = torch.arange(self.width).split(sizes)
-        self.number = self.token[list(tokens.numbers)]
-        self.variable = self.token[list(tokens.variables)]
-        self.equals = self.token[tokens.equals]
+        # Parts of `token`.
+        self.number = self.token[list(vocabulary.numbers)]
+        self.variable = self.token[list(vocabulary.variables)]
+        self.equals = self.token[vocabulary.equals]
+        # Where in a sequence `+` and the two operands stand, and the coordinates of the operands' positions.
         self.plus, self.first, self.second, _ = fixed_positions(task).values()
         self.operands = self.position[[self.first, self.second]]
 
@@ -105,43 +112,46 @@ class _Residual:
 
 
 def _check_task(task: Task) -> None:
-    """Refuses a task for which no model is written down here."""
+    """Raises a ConfigError for a task for which no model is written down here."""
     for name, accepted in ACCEPTED.items():
-        if getattr(task, name) != accepted:
-            raise ConfigError(f"task.{name}", getattr(task, name), f"{accepted} for the hand-made model")
+        value = getattr(task, name)
+        if value != accepted:
+            raise ConfigError(f"task.{name}", value, f"{accepted} for the hand-made model")
     if task.modulus % 2 == 0:
         raise ConfigError("task.modulus", task.modulus, "an odd number for the hand-made model")
 
 
-def _copy_variables(at: _Residual) -> tuple[Tensor, Tensor]:
+def _copy_variables(groups: _Residual) -> tuple[Tensor, Tensor]:
     """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables."""
-    QK, OV = at.zeros(), at.zeros()
-    QK[at.position[1 : at.second], at.position[: at.first]] = SCORE
-    QK[at.position[at.second], at.position[at.plus]] = SCORE
-    QK[at.equals, at.operands] = SCORE
-    OV[at.variable, at.copied] = 1
+    QK, OV = groups.zeros(), groups.zeros()
+    QK[groups.position[1 : groups.second], groups.position[: groups.first]] = SCORE
+    QK[groups.position[groups.second], groups.position[groups.plus]] = SCORE
+    QK[groups.equals, groups.operands] = SCORE
+    OV[groups.variable, groups.copied] = 1
     return QK, OV
 
 
-def _fetch_values(at: _Residual) -> tuple[Tensor, Tensor]:
+def _fetch_values(groups: _Residual) -> tuple[Tensor, Tensor]:
     """Layer 2: QK2, which matches variables and finds literals; OV2, which fetches values."""
-    QK, OV = at.zeros(), at.zeros()
-    QK[at.copied, at.copied] = 2 * SCORE
-    QK[at.equals, torch.cat([at.number, at.operands])] = SCORE
-    OV[at.number, at.value] = VALUE
+    QK, OV = groups.zeros(), groups.zeros()
+    QK[groups.copied, groups.copied] = 2 * SCORE
+    QK[groups.equals, torch.cat([groups.number, groups.operands])] = SCORE
+    OV[groups.number, groups.value] = VALUE
     return QK, OV
 
 
-def _adder(N: int, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
-    """The MLP with all frequencies, or with these; a ValueError where these do not suffice to add."""
+def _adder(task: Task, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
+    """W_in and W_out of `fourier_mlp` with all frequencies, or with these; a ValueError where these do not suffice."""
+    N = task.modulus
     if frequencies is None:
         return fourier_mlp(N, range(1, N // 2 + 1))
     chosen = sorted(set(frequencies))
     if not chosen or chosen[0] < 1 or chosen[-1] > N // 2:
         raise ValueError(f"frequencies = {tuple(frequencies)}: expected numbers from 1 to N // 2 = {N // 2}")
     W_in, W_out = fourier_mlp(N, chosen)
-    logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N)
-    if not (logits.argmax(-1) == (torch.arange(N)[:, None] + torch.arange(N)) % N).all():
+    logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N), for every pair of numbers
+    numbers = torch.arange(N)
+    if not (logits.argmax(-1) == answer_of(task, (numbers[:, None], numbers))).all():
         raise ValueError(f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some")
     return W_in, W_out
 
@@ -162,9 +172,11 @@ def fourier_mlp(N: int, frequencies: Sequence[int]) -> tuple[Float[Tensor, "N h"
 
     For even N this ties when m = n + N/2: D vanishes for odd k, and even k cannot tell s from s + N/2.
     """
-    k = torch.tensor(list(frequencies)).double()[:, None, None]
-    phase = 2 * math.pi * torch.arange(PHASES).double()[:, None] / PHASES
-    turn = 2 * math.pi * k * torch.arange(N).double() / N  # (K, 1, N)
-    read_out = torch.cos(turn + 2 * phase)  # (K, P, N)
-    scale = 3 * math.pi / (2 * PHASES * len(k))  # a mean over frequencies of |u| cos(w (n + m - s))
-    return torch.cos(turn + phase).flatten(0, 1).T, scale * read_out.flatten(0, 1)
+    k = torch.tensor(list(frequencies)).double()[:, None, None]  # (frequencies, 1, 1)
+    phase = 2 * math.pi * torch.arange(PHASES).double()[:, None] / PHASES  # (P, 1)
+    angle = 2 * math.pi * k * torch.arange(N).double() / N  # w n: (frequencies, 1, N)
+    preactivations = torch.cos(angle + phase).flatten(0, 1)  # (h, N) with h = frequencies * P
+    read_out = torch.cos(angle + 2 * phase).flatten(0, 1)  # (h, N)
+    # The logits become the mean over frequencies of |D| / 2 cos(w (n + m - s)).
+    scale = 3 * math.pi / (2 * PHASES * len(k))
+    return preactivations.T, scale * read_out

@@ -26,7 +26,10 @@ from assignadd.model.transformer import Block, Transformer
 
 
 class LastLayer:
-    """The last layer of one model (a stack with M = 1, or a transformer, whose weights are read at every call)."""
+    """The last layer of one model, which is a stack with M = 1 or a transformer.
+
+    The weights of a transformer are read at every call, so that they may be changed in between.
+    """
 
     def __init__(self, model: Stack | Transformer):
         if isinstance(model, Stack):
@@ -45,19 +48,25 @@ class LastLayer:
     ) -> Float[Tensor, "B heads T"]:
         """Attention from `=`, with its own residual as the query or with another one."""
         attn = self.block.attn
-        q = torch.einsum("bd,hde->bhe", self.block.ln1(before[:, -1] if query is None else query), attn.W_Q)
-        q = q if attn.b_Q is None else q + attn.b_Q
-        scores = _scores(torch.einsum("bhe,hde->bhd", q, attn.W_K), self.block.ln1(before))
+        query_residual = before[:, -1] if query is None else query
+        q = torch.einsum("bd,hde->bhe", self.block.ln1(query_residual), attn.W_Q)  # (B, heads, dh)
+        if attn.b_Q is not None:
+            q = q + attn.b_Q
+        # q (x W_K + b_K) = (q W_K^T) x + q b_K for a key with residual x: no key is computed.
+        q_in_residual = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, heads, d)
+        scores = _scores(q_in_residual, self.block.ln1(before))  # (B, heads, T)
         if attn.b_K is not None:
             scores = scores + (q * attn.b_K).sum(-1, keepdim=True)
-        return (scores / math.sqrt(q.shape[-1])).softmax(-1)
+        d_head = q.shape[-1]
+        return (scores / math.sqrt(d_head)).softmax(-1)
 
     def attention_output(
         self, pattern: Float[Tensor, "B heads T"], before: Float[Tensor, "B T d"]
     ) -> Float[Tensor, "B d"]:
         """What attention with this pattern writes into `=`; the weights of a head need not add up to 1."""
         attn = self.block.attn
-        z = torch.einsum("bhd,hde->bhe", _mixed(pattern, self.block.ln1(before)), attn.W_V)
+        attended = _mixed(pattern, self.block.ln1(before))  # (B, heads, d)
+        z = torch.einsum("bhd,hde->bhe", attended, attn.W_V)  # (B, heads, dh)
         if attn.b_V is not None:
             z = z + pattern.sum(-1, keepdim=True) * attn.b_V
         output = torch.einsum("bhe,hed->bd", z, attn.W_O)
@@ -65,13 +74,16 @@ class LastLayer:
 
     def answer(self, before: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
         """Answer logits with this residual stream before the last layer."""
-        return self.logits(before[:, -1] + self.attention_output(self.pattern(before), before))
+        attention_output = self.attention_output(self.pattern(before), before)
+        return self.logits(before[:, -1] + attention_output)
 
     def logits(
         self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B N"]:
         """Answer logits for a residual of `=` before the last MLP, with the MLP's own output or another one."""
-        return self.unembedded(self.block.after_mlp(resid_mid, self.mlp(resid_mid) if mlp_out is None else mlp_out))
+        if mlp_out is None:
+            mlp_out = self.mlp(resid_mid)
+        return self.unembedded(self.block.after_mlp(resid_mid, mlp_out))
 
     def mlp(self, resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
         """What the last MLP writes into `=`; zero without one."""
@@ -84,11 +96,11 @@ class LastLayer:
         return self.model.unembed(self.model.ln_final(resid_post))
 
     def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
-        """The forward pass on these sequences."""
+        """The trace of the whole forward pass on these sequences."""
         return next(traces(self.stack, tokens[None]))
 
     def before(self, trace: Trace) -> Float[Tensor, "B T d"]:
-        """The residual of every position before the last layer."""
+        """The residual of every position before the last layer, from a trace of this model."""
         return trace.after_layer(self.stack.config.model.n_layers - 1)
 
     def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
@@ -98,22 +110,26 @@ class LastLayer:
     def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""
         require(self.stack.config, "OV1", *PAPER_NEEDS)
-        OV1 = OV(self.stack, 1)[0]
-        return (self.stack.W_E[0] @ OV1)[tokens] + self.stack.W_pos[0] @ OV1
+        OV1 = OV(self.stack, 1)[0]  # (d, d)
+        copied_tokens, copied_positions = self.stack.W_E[0] @ OV1, self.stack.W_pos[0] @ OV1  # (K, d), (T, d)
+        return copied_tokens[tokens] + copied_positions
 
 
-# With one head, sums of products take half of the time of a batched product of small matrices on a CPU.
+# On a CPU, with one head, the two functions below multiply and sum: that takes half the time of a batched product of
+# small matrices.
 
 
 def _scores(queries: Float[Tensor, "B heads d"], keys: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads T"]:
-    """The products of every query with every key."""
-    if queries.shape[1] == 1:
+    """The products of the query of every head with every key."""
+    one_head = queries.shape[1] == 1
+    if one_head:
         return (queries * keys).sum(-1).unsqueeze(1)
     return (keys @ queries.mT.contiguous()).mT  # a product with a transposed view is slow
 
 
 def _mixed(pattern: Float[Tensor, "B heads T"], values: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads d"]:
-    """The sum of the values, each times its weight."""
-    if pattern.shape[1] == 1:
+    """For every head, the sum of the values, each times its weight in the pattern."""
+    one_head = pattern.shape[1] == 1
+    if one_head:
         return (pattern.mT * values).sum(1, keepdim=True)
     return pattern.contiguous() @ values

@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 class Stack:
     """Weights with a leading axis M, each a view of one flat (M, P) tensor, so that an update is one operation.
 
-    `config` is shared by all models (where they differ, in seed or fraction, is the run's business).
+    `config` is shared by all models. Settings in which they differ, such as the seed, are stored with the run.
     """
 
     def __init__(self, config: Config, flat: Float[Tensor, "M P"]):
@@ -36,13 +36,13 @@ class Stack:
         return len(self.flat)
 
     def __getitem__(self, name: str) -> Tensor:
-        """A weight by its name in the field, with the leading axis M."""
+        """A weight by its name, such as `blocks.0.attn.W_Q` (`weight_shapes`), with the leading axis M."""
         return self.weights[name]
 
     def models(self, index: int | slice | Sequence[int]) -> Stack:
         """The stack of these models (a view where `index` is an int or a slice)."""
         if isinstance(index, int):
-            index = range(len(self))[index]  # an IndexError, not an empty stack, beyond the end
+            index = range(len(self))[index]  # counts from the end if negative; an IndexError beyond it
             index = slice(index, index + 1)
         return Stack(self.config, self.flat[index])
 
@@ -56,14 +56,17 @@ class Stack:
 
     @property
     def W_E(self) -> Float[Tensor, "M K d"]:
+        """The embeddings of the K tokens."""
         return self["embed.W_E"]
 
     @property
     def W_pos(self) -> Float[Tensor, "M T d"]:
+        """The embeddings of the T positions."""
         return self["pos_embed.W_pos"]
 
     @property
     def W_U(self) -> Float[Tensor, "M d N"]:
+        """The unembedding, from the residual of `=` to the logits of the N answers."""
         return self["unembed.W_U"]
 
 
@@ -73,16 +76,22 @@ def weight_shapes(config: Config) -> dict[str, Shape]:
     d, H, dh = model.d_model, model.n_heads, model.d_head
     shapes: dict[str, Shape] = {"embed.W_E": (Vocabulary(task).size, d), "pos_embed.W_pos": (task.length, d)}
     for layer, width in enumerate(model.d_mlp):
-        block = f"blocks.{layer}."
-        shapes |= _norm_shapes(config, block + "ln1")
-        shapes |= {f"{block}attn.W_{x}": (H, d, dh) for x in "QKV"} | {block + "attn.W_O": (H, dh, d)}
+        block = f"blocks.{layer}"
+        shapes |= _norm_shapes(config, f"{block}.ln1")
+        for letter in "QKV":
+            shapes[f"{block}.attn.W_{letter}"] = (H, d, dh)
+        shapes[f"{block}.attn.W_O"] = (H, dh, d)
         if model.biases:
-            shapes |= {f"{block}attn.b_{x}": (H, dh) for x in "QKV"} | {block + "attn.b_O": (d,)}
+            for letter in "QKV":
+                shapes[f"{block}.attn.b_{letter}"] = (H, dh)
+            shapes[f"{block}.attn.b_O"] = (d,)
         if width is not None:
-            shapes |= _norm_shapes(config, block + "ln2")
-            shapes |= {block + "mlp.W_in": (d, width), block + "mlp.W_out": (width, d)}
+            shapes |= _norm_shapes(config, f"{block}.ln2")
+            shapes[f"{block}.mlp.W_in"] = (d, width)
+            shapes[f"{block}.mlp.W_out"] = (width, d)
             if model.biases:
-                shapes |= {block + "mlp.b_in": (width,), block + "mlp.b_out": (d,)}
+                shapes[f"{block}.mlp.b_in"] = (width,)
+                shapes[f"{block}.mlp.b_out"] = (d,)
     shapes |= _norm_shapes(config, "ln_final")
     shapes["unembed.W_U"] = (d, task.modulus)
     if model.biases:
@@ -91,35 +100,41 @@ def weight_shapes(config: Config) -> dict[str, Shape]:
 
 
 def _norm_shapes(config: Config, name: str) -> dict[str, Shape]:
-    parts = {"none": "", "rms": "w", "layer": "wb"}[config.model.norm]
+    """Name -> shape of the gains `w` and biases `b` of the norm `name`; empty where the model has no norms."""
+    parts = {"none": [], "rms": ["w"], "layer": ["w", "b"]}[config.model.norm]
     return {f"{name}.{part}": (config.model.d_model,) for part in parts}
 
 
 def views(config: Config, flat: Tensor) -> dict[str, Tensor]:
-    """Named views of a flat (..., P) tensor of weights, gradients or moments."""
-    shapes = weight_shapes(config)
-    parts = flat.split([math.prod(s) for s in shapes.values()], -1)
-    return {
-        name: part.view(*flat.shape[:-1], *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
-    }
+    """Views by name, (..., *shape), of a flat (..., P) tensor of weights, gradients or moments."""
+    weights, start = {}, 0
+    for name, shape in weight_shapes(config).items():
+        size = math.prod(shape)
+        weights[name] = flat.narrow(-1, start, size).view(*flat.shape[:-1], *shape)
+        start += size
+    return weights
 
 
 def flatten(config: Config, weights: Mapping[str, Tensor]) -> Tensor:
-    """The flat (M, P) tensor of named weights with a leading axis M."""
+    """The flat (M, P) tensor of weights by name, each with a leading axis M."""
     return torch.cat([weights[name].flatten(1) for name in weight_shapes(config)], 1)
 
 
 def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[float] | None = None) -> Stack:
-    """Every matrix N(0, (init_scale / sqrt(d_model))^2); biases 0 and norm gains 1. A function of the seeds alone.
+    """Untrained models, one for each seed: every matrix N(0, (init_scale / sqrt(d_model))^2), biases 0, norm gains 1.
 
-    `scales` are the models' values of `init_scale`, where they differ from the stack's.
+    They depend on the seeds alone. `scales` are the models' values of `init_scale`; by default all have the
+    configuration's.
     """
-    scales = [config.model.init_scale] * len(init_seeds) if scales is None else scales
+    if scales is None:
+        scales = [config.model.init_scale] * len(init_seeds)
     dtype = getattr(torch, config.numerics.dtype)
-    size = sum(math.prod(s) for s in weight_shapes(config).values())
+    size = sum(math.prod(shape) for shape in weight_shapes(config).values())
 
     def weights(seed: int, scale: float) -> Tensor:
-        return normals(seed, Stream.INIT, torch.arange(size)).mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
+        """The weights of one model, (P,), all drawn as those of matrices."""
+        standard = normals(seed, Stream.INIT, torch.arange(size))
+        return standard.mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # torch does not hold Python's lock while it computes
         stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, scales))))

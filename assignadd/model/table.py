@@ -60,41 +60,58 @@ class Weights:
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
         """The weights of the table forward among those of a stack or of one model, by name."""
-        heads = [named[f"blocks.{layer}.attn.W_{letter}"].squeeze(-3) for layer in (0, 1) for letter in "QKVO"]
-        ends = [named[name] for name in ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out", "unembed.W_U")]
-        return cls(named["embed.W_E"], named["pos_embed.W_pos"], *heads, *ends)
+
+        def head(layer: int, letter: str) -> Tensor:
+            return named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)  # one head: (..., rows, columns)
+
+        return cls(
+            E=named["embed.W_E"],
+            pos=named["pos_embed.W_pos"],
+            Q1=head(1, "Q"),
+            K1=head(1, "K"),
+            V1=head(1, "V"),
+            O1=head(1, "O"),
+            Q2=head(2, "Q"),
+            K2=head(2, "K"),
+            V2=head(2, "V"),
+            O2=head(2, "O"),
+            W_in=named["blocks.1.mlp.W_in"],
+            W_out=named["blocks.1.mlp.W_out"],
+            U=named["unembed.W_U"],
+        )
 
 
 @dataclass(frozen=True)
 class Tables:
     """What follows from the weights alone. Most are views of one matrix; its rows are named on the right."""
 
-    embeddings: Tensor  # (C, d)     [W_E; W_pos]
+    embeddings: Tensor  # (C, d)     [E; P]
     queries_1: Tensor  # (C, dh)
     keys_1: Tensor  # (C, dh)
     values_1: Tensor  # (C, dh)
-    equal_rows: Tensor  # (C + 1, d)  [C OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
-    both: Tensor  # (2C, d)    [C; C OV1]: what the residual of any key is made of
-    QK2: Tensor
+    equal_rows: Tensor  # (C + 1, d)  [[E; P] OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
+    key_rows: Tensor  # (2C, d)    [[E; P]; [E; P] OV1]: what the residual of any key is made of
+    QK2: Tensor  # (d, d)
     queries_2: Tensor  # (C + 1, d)  equal_rows QK2
-    scores_2: Tensor  # (2C, C + 1)
-    OV2: Tensor
-    outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
+    scores_2: Tensor  # (2C, C + 1) key_rows queries_2^T
+    OV2: Tensor  # (d, d)
+    outputs: Tensor  # (3C + 1, d) [equal_rows; key_rows OV2]: what the residual of `=` after layer 2 is made of
 
     @classmethod
     def empty(cls, w: Weights) -> Tables:
         """Memory for the tables of such weights, not initialised."""
         K, d = w.E.shape[-2:]
         C, dh = K + w.pos.shape[-2], w.Q1.shape[-1]
-        new, axes = w.E.new_empty, w.E.shape[:-2]
-        rows = new(*axes, 4 * C + 1, d)  # [C; C OV1; E_= + P_=; [C; C OV1] OV2]
+        new, axes = w.E.new_empty, w.E.shape[:-2]  # axes: (M,) of a stack, () of one model
+        # [E; P], C rows; [E; P] OV1, C rows; E_= + P_=, 1 row; [E; P] OV2, C rows; [E; P] OV1 OV2, C rows.
+        rows = new(*axes, 4 * C + 1, d)
         return cls(
             embeddings=rows.narrow(-2, 0, C),
             queries_1=new(*axes, C, dh),
             keys_1=new(*axes, C, dh),
             values_1=new(*axes, C, dh),
             equal_rows=rows.narrow(-2, C, C + 1),
-            both=rows.narrow(-2, 0, 2 * C),
+            key_rows=rows.narrow(-2, 0, 2 * C),
             QK2=new(*axes, d, d),
             queries_2=new(*axes, C + 1, d),
             scores_2=new(*axes, 2 * C, C + 1),
@@ -104,23 +121,24 @@ class Tables:
 
     @cached_property
     def outputs_1(self) -> Tensor:
-        """C OV1, (C, d)."""
+        """What layer 1 writes for each row, [E; P] OV1, (C, d)."""
         return self.equal_rows[..., :-1, :]
 
     @cached_property
     def constant(self) -> Tensor:
-        """E_= + P_=, (1, d)."""
+        """The residual of `=` before layer 1, E_= + P_=, (1, d)."""
         return self.equal_rows[..., -1:, :]
 
     @cached_property
     def outputs_2(self) -> Tensor:
-        """[C; C OV1] OV2, (2C, d)."""
-        return self.outputs[..., self.equal_rows.shape[-2] :, :]
+        """What layer 2 writes for each row that a key is made of, key_rows OV2, (2C, d)."""
+        n_equal_rows = self.equal_rows.shape[-2]
+        return self.outputs[..., n_equal_rows:, :]
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What the forward pass leaves for the backward pass; the rest is computed when it is first read."""
+    """What the forward pass leaves for the backward pass; each cached property is computed when it is first read."""
 
     tokens: Int[Tensor, "*M B T"]
     weights: Weights
@@ -130,45 +148,54 @@ class Activations:
     attention_2: Float[Tensor, "*M B T"]
     """Attention of `=` in layer 2 over the keys."""
     usage: Float[Tensor, "*M B rows"]
-    """The amount of each table row in the residual of `=`: w1 for layer 1, one for the constant row, w2 for layer 2."""
+    """The amount of each row of `Tables.outputs` in the residual of `=`, 3C + 1: w1, 1 for the constant row, and w2."""
     copied_scores: Float[Tensor, "*M B T"]
-    """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
+    """The layer-2 score that a key gains by each unit of its layer-1 attention to a position."""
     kernels: TensorKernels
 
     @cached_property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        """The residual of `=` after layer 2's attention."""
         return self.kernels.product(self.usage, self.tables.outputs)
 
     @cached_property
     def neurons(self) -> Float[Tensor, "*M B h"]:
+        """The MLP after its ReLU."""
         return self.kernels.relu_product(self.resid_mid, self.weights.W_in)
 
     @cached_property
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
+        """What the MLP writes into the residual of `=`."""
         return self.neurons @ self.weights.W_out
 
     @cached_property
     def resid_post(self) -> Float[Tensor, "*M B d"]:
-        if self.resid_mid.device.type == "cpu":  # where measures need both, and a pass over memory costs little
+        """The residual of `=` after the MLP."""
+        if (
+            self.resid_mid.device.type == "cpu"
+        ):  # where measures read `mlp_out` too, and a pass over memory costs little
             return self.resid_mid + self.mlp_out
         return self.kernels.plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
 
     @cached_property
     def logits(self) -> Float[Tensor, "*M B N"]:
+        """The answer logits, from the residual after the MLP."""
         return self.resid_post @ self.weights.U
 
     @cached_property
     def read_out(self) -> Float[Tensor, "*M h N"]:
-        """The logits that a unit of each neuron adds, W_out W_U."""
+        """W_out W_U: the logits that a unit of each neuron adds."""
         return self.weights.W_out @ self.weights.U
 
     def read(self, direct: bool = True) -> Float[Tensor, "*M B N"]:
         """The logits by W_out W_U: fewer operations, as there are fewer logits than dimensions of the residual.
 
-        Up to rounding they are `logits`; if not `direct`, the part that the neurons add.
+        Up to rounding they are `logits`. If not `direct`, only the part of them that the neurons add.
         """
-        of_neurons = self.neurons @ self.read_out
-        return self.kernels.plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
+        from_neurons = self.neurons @ self.read_out
+        if not direct:
+            return from_neurons
+        return self.kernels.plus_product(from_neurons, self.resid_mid, self.weights.U)
 
 
 def reads_out(w: Weights, batch: int) -> bool:
@@ -178,15 +205,17 @@ def reads_out(w: Weights, batch: int) -> bool:
     backward pass. On a GPU a product of so few columns takes no less time.
     """
     d, N = w.U.shape[-2:]
-    return w.U.device.type == "cpu" and N * (d + batch) < d * batch
+    return w.U.device.type == "cpu" and N * (d + batch) < d * batch  # d N < B (d - N), without the minus
 
 
 class TableForward:
     """The forward and backward pass of one task's models on one device."""
 
     def __init__(self, config: Config, device: str | torch.device = "cpu", stacked: bool = False):
-        self.config, vocabulary = config, Vocabulary(config.task)
-        self.K, self.T = vocabulary.size, config.task.length
+        vocabulary = Vocabulary(config.task)
+        self.config = config
+        self.K = vocabulary.size
+        self.T = config.task.length
         self.C = self.K + self.T
         self.equals = vocabulary.equals
         self.scale = 1 / math.sqrt(config.model.d_head)
@@ -199,37 +228,39 @@ class TableForward:
         tables: Tables | None = None,
         edit_layer_1: Callable[[Tensor, Tensor, Tensor], None] | None = None,
     ) -> Activations:
-        """What the forward pass of these sequences leaves, through the tables of the weights or through edited ones.
+        """The activations on these sequences, through the tables of the weights or through edited ones.
 
-        `edit_layer_1` may change layer 1's attention and what `=` gets of each row; it is called with tokens and both.
+        `edit_layer_1(tokens, attention, usage)` may change layer 1's attention and what `=` gets of each row by it.
         """
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
-        C, tables = self.C, self.begin_tables(w) if tables is None else tables
-        usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
-        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)
-        attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
+        if tables is None:
+            tables = self.begin_tables(w)
+        rows_in_layer_1 = slice(self.C + 1)  # the columns of `usage` for the residual of `=` before layer 2
+        usage = self.kernels.matrix(tokens, 3 * self.C + 1, tables.outputs)  # (..., B, 3C + 1)
+        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
+        attention_1 = self.kernels.layer_1(scores_1, tokens, usage)  # (..., B, T, T)
         if edit_layer_1:
             edit_layer_1(tokens, attention_1, usage)
-        self.kernels.join()
-        scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
-        self.kernels.product(usage[..., : C + 1], tables.scores_2.mT, scores_2)
-        attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
+        self.kernels.join()  # the tables that `begin_tables` only began
+        scores_2 = self.kernels.matrix(tokens, 2 * self.C, usage)  # (..., B, 2C)
+        self.kernels.product(usage[..., rows_in_layer_1], tables.scores_2.mT, scores_2)
+        attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)  # (..., B, T) both
         return Activations(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
     def trace(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
         """The trace of these sequences; patterns are there, other quantities are computed when they are first read."""
         activations = self.forward(w, tokens, tables)
         tables, usage = activations.tables, activations.usage
-        before = self.C + 1  # rows in the residual of `=` before layer 2
+        n_equal_rows = self.C + 1  # the rows in the residual of `=` before layer 2
         residuals = {
             "embedding": lambda: tables.constant.expand(*tokens.shape[:-1], -1),
-            "attention 1": lambda: usage[..., :before] @ tables.equal_rows,
+            "attention 1": lambda: usage[..., :n_equal_rows] @ tables.equal_rows,
             "attention 2": lambda: activations.resid_mid,
             "MLP 2": lambda: activations.resid_post,
         }
         last = {
-            "attention_output": lambda: usage[..., before:] @ tables.outputs_2,
+            "attention_output": lambda: usage[..., n_equal_rows:] @ tables.outputs_2,
             "preactivations": lambda: activations.resid_mid @ w.W_in,
             "neurons": lambda: activations.neurons,
             "mlp_out": lambda: activations.mlp_out,
@@ -238,47 +269,60 @@ class TableForward:
 
         @torch.no_grad()
         def all_positions(layer: int) -> Tensor:
+            """The residual of every position after layer 1, the only layer but the last."""
             return self.kernels.after_layer_1(tables.embeddings, tables.outputs_1, tokens, activations.attention_1)
 
-        patterns = activations.attention_1.unsqueeze(-3), activations.attention_2[..., None, None, :]
-        return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
+        pattern_1 = activations.attention_1.unsqueeze(-3)  # (..., B, 1 head, T queries, T)
+        pattern_2 = activations.attention_2[..., None, None, :]  # (..., B, 1 head, 1 query, T)
+        return Trace(self.config, tokens, (pattern_1, pattern_2), Lazy(residuals), Lazy(last), all_positions)
 
     def logits(self, activations: Activations) -> Float[Tensor, "*M B N"]:
         """The logits by the fewer operations: by W_out W_U, or by the residual after the MLP."""
         batch = activations.tokens.shape[-2]
         return activations.read() if reads_out(activations.weights, batch) else activations.logits
 
-    def backward(self, w: Weights, activations: Activations, grad: Tensor, grads: Weights) -> None:
-        """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
+    def backward(self, w: Weights, activations: Activations, g_logits: Tensor, grads: Weights) -> None:
+        """Writes the gradients of sum(logits * g_logits) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
-        g = grad @ w.U.mT  # (..., B, d)
-        if reads_out(w, activations.tokens.shape[-2]):
-            g_read_out = product(activations.neurons.mT, grad)  # (..., h, N)
+        resid_mid, neurons = activations.resid_mid, activations.neurons
+        g_resid = g_logits @ w.U.mT  # (..., B, d), of the residual after the MLP, and then of that before it
+        if reads_out(w, activations.tokens.shape[-2]):  # logits = neurons (W_out U) + resid_mid U
+            g_read_out = product(neurons.mT, g_logits)  # (..., h, N), of W_out U
             product(g_read_out, w.U.mT, grads.W_out)
-            plus_product(product(w.W_out.mT, g_read_out, grads.U), activations.resid_mid.mT, grad)
-            g_neurons = self.kernels.gated_product(grad, activations.read_out.mT, activations.neurons)
-        else:
-            aside(activations.resid_post.mT, grad, grads.U)
-            product(activations.neurons.mT, g, grads.W_out)
-            g_neurons = self.kernels.gated_product(g, w.W_out.mT, activations.neurons)
-        aside(activations.resid_mid.mT, g_neurons, grads.W_in)
-        plus_product(g, g_neurons, w.W_in.mT)
-        g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g)
-        product(g, activations.tables.outputs.mT, g_usage)
-        g_outputs = aside(activations.usage.mT, g)  # (..., 3C + 1, d)
+            product(w.W_out.mT, g_read_out, grads.U)
+            plus_product(grads.U, resid_mid.mT, g_logits)
+            g_neurons = self.kernels.gated_product(g_logits, activations.read_out.mT, neurons)
+        else:  # logits = (resid_mid + neurons W_out) U
+            aside(activations.resid_post.mT, g_logits, grads.U)
+            product(neurons.mT, g_resid, grads.W_out)
+            g_neurons = self.kernels.gated_product(g_resid, w.W_out.mT, neurons)
+        aside(resid_mid.mT, g_neurons, grads.W_in)
+        plus_product(g_resid, g_neurons, w.W_in.mT)
+        # resid_mid = usage @ outputs
+        g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g_resid)
+        product(g_resid, activations.tables.outputs.mT, g_usage)
+        g_outputs = aside(activations.usage.mT, g_resid)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(activations, g_usage)
         self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
     def _attention_backward(self, activations: Activations, g_usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of both score tables from that of the usage; only `after_layer_1_backward` may read layer 1's."""
-        read = (activations.tokens, activations.attention_1, activations.attention_2)
-        g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *read)
-        first = slice(self.C + 1)
-        g_scores_2 = self.kernels.product_aside(g_both.mT, activations.usage[..., first])
-        self.kernels.plus_product(g_usage[..., first], g_both, activations.tables.scores_2)
+        """Gradients of both score tables, (..., C, C) and (..., 2C, C + 1), from that of the usage, (..., B, 3C + 1).
+
+        Only `kernels.after_layer_1_backward` may read the first. Adds the gradient by layer 2's scores to `g_usage`.
+        """
+        tokens, usage = activations.tokens, activations.usage
+        attention_1, attention_2 = activations.attention_1, activations.attention_2
+        rows_in_layer_1 = slice(self.C + 1)  # the columns of `usage` that layer 2's query is made of
+        g_row_scores, g_position_scores, g_passed_on = self.kernels.layer_2_backward(
+            g_usage, tokens, attention_1, attention_2
+        )
+        g_scores_2 = self.kernels.product_aside(g_row_scores.mT, usage[..., rows_in_layer_1])
+        self.kernels.plus_product(g_usage[..., rows_in_layer_1], g_row_scores, activations.tables.scores_2)
         self.kernels.join()  # g_scores_2 and the gradient of the outputs, before that of layer 1, which takes longer
-        g_positions = (activations.copied_scores, g_position_scores, g_passed_on)
-        return self.kernels.layer_1_backward(g_usage, *read, *g_positions), g_scores_2
+        g_scores_1 = self.kernels.layer_1_backward(
+            g_usage, tokens, attention_1, attention_2, activations.copied_scores, g_position_scores, g_passed_on
+        )
+        return g_scores_1, g_scores_2
 
     def tables(self, w: Weights) -> Tables:
         """The tables of these weights."""
@@ -287,59 +331,72 @@ class TableForward:
         return tables
 
     def begin_tables(self, w: Weights) -> Tables:
-        """The tables; before `join`, only embeddings, queries_1 and keys_1 are there."""
-        t, aside = Tables.empty(w), self.kernels.product_aside
-        torch.cat([w.E, w.pos], -2, out=t.embeddings)
-        torch.add(w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1), out=t.constant)
+        """The tables of these weights; before `kernels.join`, only embeddings, queries_1 and keys_1 are there."""
+        tables, aside = Tables.empty(w), self.kernels.product_aside
+        torch.cat([w.E, w.pos], -2, out=tables.embeddings)
+        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
+        torch.add(E_equals, P_last, out=tables.constant)
         with self.kernels.aside():
-            self._scaled(w.Q2, w.K2.mT, t.QK2)
-        aside(t.embeddings, w.V1, t.values_1)
-        aside(t.values_1, w.O1, t.outputs_1)
-        aside(w.V2, w.O2, t.OV2)
-        aside(t.equal_rows, t.QK2, t.queries_2)
-        aside(t.both, t.OV2, t.outputs_2)
-        aside(t.both, t.queries_2.mT, t.scores_2)
-        torch.matmul(t.embeddings, w.Q1, out=t.queries_1)
-        torch.matmul(t.embeddings, w.K1, out=t.keys_1)
-        return t
+            self._scaled(w.Q2, w.K2.mT, tables.QK2)
+        aside(tables.embeddings, w.V1, tables.values_1)
+        aside(tables.values_1, w.O1, tables.outputs_1)
+        aside(w.V2, w.O2, tables.OV2)
+        aside(tables.equal_rows, tables.QK2, tables.queries_2)
+        aside(tables.key_rows, tables.OV2, tables.outputs_2)
+        aside(tables.key_rows, tables.queries_2.mT, tables.scores_2)
+        torch.matmul(tables.embeddings, w.Q1, out=tables.queries_1)
+        torch.matmul(tables.embeddings, w.K1, out=tables.keys_1)
+        return tables
 
     def _tables_backward(
-        self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
+        self, w: Weights, tables: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
-        """Waits for all that is begun; the gradients that it reads must be there, but for `g_scores_1`."""
-        K, C, aside, plus_product = self.K, self.C, self.kernels.product_aside, self.kernels.plus_product
-        with self.kernels.after_layer_1_backward():
-            g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
-            torch.matmul(t.embeddings.mT, g_queries_1, out=grads.Q1)
-            torch.matmul(t.embeddings.mT, g_keys_1, out=grads.K1)
-            g_through_scores = plus_product(g_queries_1 @ w.Q1.mT, g_keys_1, w.K1.mT)
+        """Writes the gradients of the weights of attention and embeddings from those of the tables.
 
-        g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
-        g_OV2 = t.both.mT @ g_out2
+        Waits for all that is begun aside. The gradients that it is given must be there, but for `g_scores_1`.
+        """
+        K, C = self.K, self.C
+        aside, plus_product = self.kernels.product_aside, self.kernels.plus_product
+
+        # scores_1 = queries_1 keys_1^T / sqrt(d_head)
+        with self.kernels.after_layer_1_backward():
+            g_queries_1 = self._scaled(g_scores_1, tables.keys_1)
+            g_keys_1 = self._scaled(g_scores_1.mT, tables.queries_1)
+            torch.matmul(tables.embeddings.mT, g_queries_1, out=grads.Q1)
+            torch.matmul(tables.embeddings.mT, g_keys_1, out=grads.K1)
+            g_embeddings_by_scores = plus_product(g_queries_1 @ w.Q1.mT, g_keys_1, w.K1.mT)
+
+        # outputs = [equal_rows; key_rows OV2]
+        g_equal_rows, g_outputs_2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
+        g_OV2 = tables.key_rows.mT @ g_outputs_2
         aside(g_OV2, w.O2.mT, grads.V2)
         aside(w.V2.mT, g_OV2, grads.O2)
-        g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
-        g_queries_2 = g_scores_2.mT @ t.both
-        g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
+        # scores_2 = key_rows queries_2^T, queries_2 = equal_rows QK2
+        g_key_rows = plus_product(g_outputs_2 @ tables.OV2.mT, g_scores_2, tables.queries_2)
+        g_queries_2 = g_scores_2.mT @ tables.key_rows
+        g_QK2 = self._scaled(tables.equal_rows.mT, g_queries_2)
         aside(g_QK2, w.K2, grads.Q2)
         aside(g_QK2.mT, w.Q2, grads.K2)
-        g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
+        g_equal_rows = plus_product(g_equal_rows, g_queries_2, tables.QK2.mT)
 
-        g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
-        g_through, g_constant = g_equal.split_with_sizes([C, 1], -2)
-        g_outputs_1 += g_through
-        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant  # the rows of `=` and its position
-        aside(t.values_1.mT, g_outputs_1, grads.O1)
+        # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; constant], outputs_1 = embeddings V1 O1
+        g_embeddings, g_outputs_1 = g_key_rows.split_with_sizes([C, C], -2)
+        g_outputs_1_of_equals, g_constant = g_equal_rows.split_with_sizes([C, 1], -2)
+        g_outputs_1 += g_outputs_1_of_equals
+        # The constant is E_= + P_=: row `equals` and, one such step further, row C - 1, the last position.
+        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
+        aside(tables.values_1.mT, g_outputs_1, grads.O1)
         g_values_1 = g_outputs_1 @ w.O1.mT
-        aside(t.embeddings.mT, g_values_1, grads.V1)
+        aside(tables.embeddings.mT, g_values_1, grads.V1)
         plus_product(g_embeddings, g_values_1, w.V1.mT)
         self.kernels.join()
 
-        torch.add(g_embeddings[..., :K, :], g_through_scores[..., :K, :], out=grads.E)
-        torch.add(g_embeddings[..., K:, :], g_through_scores[..., K:, :], out=grads.pos)
+        # embeddings = [E; P]
+        torch.add(g_embeddings[..., :K, :], g_embeddings_by_scores[..., :K, :], out=grads.E)
+        torch.add(g_embeddings[..., K:, :], g_embeddings_by_scores[..., K:, :], out=grads.pos)
 
     def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """a @ b / sqrt(d_head), without another pass over the product."""
         product = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
-        plus = product.addmm_ if a.dim() == 2 else product.baddbmm_
-        return plus(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read
+        plus_product = product.addmm_ if a.dim() == 2 else product.baddbmm_
+        return plus_product(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read

@@ -1,4 +1,7 @@
-"""The trace: what a forward pass leaves behind, filled by `reference_trace` here and by `TableForward.trace`."""
+"""The trace: what a forward pass leaves behind, filled by `reference_trace` here and by `TableForward.trace`.
+
+Layers are counted from 1, as in the paper, but from 0 in the names of hooks (`blocks.0.attn.hook_pattern`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ LOGITS = "logits"
 
 
 class Lazy(Mapping[str, Tensor]):
-    """Tensors by name, each computed when it is first read, without gradients."""
+    """Tensors by name, each computed by its function when it is first read, without gradients."""
 
     def __init__(self, functions: Mapping[str, Callable[[], Tensor]]):
         self._functions = functions
@@ -71,8 +74,9 @@ class Trace:
     @property
     def resid_pre(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` before the last layer's attention."""
-        parts = list(self.residuals)
-        return self.residuals[parts[parts.index(self._last_attention) - 1]]
+        parts = list(self.residuals)  # in the order of the forward pass
+        part_before = parts[parts.index(self._last_attention) - 1]
+        return self.residuals[part_before]
 
     @property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
@@ -102,7 +106,8 @@ class Trace:
     @property
     def resid_post(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` after the last layer."""
-        return self.residuals[list(self.residuals)[-1]]
+        last_part = list(self.residuals)[-1]
+        return self.residuals[last_part]
 
     @property
     def logits(self) -> Float[Tensor, "*M B N"]:
@@ -111,7 +116,7 @@ class Trace:
 
     @property
     def _last_attention(self) -> str:
-        """The name of the last layer's attention among the parts."""
+        """The name of the last layer's attention among the parts in `residuals`."""
         return f"attention {self.config.model.n_layers}"
 
     def _of_mlp(self, name: str) -> Tensor:
@@ -122,44 +127,52 @@ class Trace:
 
 @torch.no_grad()
 def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> Trace:
-    """What the hooks of the reference transformer see, for every architecture, `chunk` sequences in one pass.
+    """The trace by the reference transformer, for every architecture, with `chunk` sequences in one forward pass.
 
-    The trace of one model if M is missing in the tokens.
+    It is that of one model, without the axis M, if the tokens have no axis M.
     """
     model = stack.config.model
-    patterns = [f"blocks.{i}.attn.hook_pattern" for i in range(model.n_layers)]
-    residuals, last = _hooks_at_equals(model)
-    names = {*patterns, *residuals.values(), *last.values()}
-    parts = [_activations(stack, part.contiguous(), names) for part in tokens.split(chunk, -2)]
-    seen = {name: torch.cat([part[name] for part in parts], tokens.ndim - 2) for name in parts[0]}
+    pattern_hooks = [f"blocks.{i}.attn.hook_pattern" for i in range(model.n_layers)]
+    residual_hooks, last_hooks = _hooks_at_equals(model)
+    hooks = {*pattern_hooks, *residual_hooks.values(), *last_hooks.values()}
+    of_chunks = [_activations(stack, part.contiguous(), hooks) for part in tokens.split(chunk, -2)]
+    batch_axis = tokens.ndim - 2
+    activations = {}  # at each hook, (*M, B, ...)
+    for name in of_chunks[0]:
+        activations[name] = torch.cat([of_chunk[name] for of_chunk in of_chunks], batch_axis)
 
     def all_positions(layer: int) -> Tensor:
+        """The residual of every position after a layer, which takes another forward pass."""
         hook = f"blocks.{layer - 1}.hook_resid_post"
         return _activations(stack, tokens, [hook], only_equals=False)[hook]
 
+    last = {name: activations[hook] for name, hook in last_hooks.items()}
     return Trace(
         config=stack.config,
         tokens=tokens,
-        patterns=[seen[hook] for hook in patterns],
-        residuals={part: seen[hook] for part, hook in residuals.items()},
-        last={name: seen[hook] for name, hook in last.items()} | {LOGITS: seen[LOGITS]},
+        patterns=[activations[hook] for hook in pattern_hooks],
+        residuals={part: activations[hook] for part, hook in residual_hooks.items()},
+        last=last | {LOGITS: activations[LOGITS]},
         all_positions=all_positions,
     )
 
 
 def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
-    """The hooks that see the residuals of a trace, and those that see the other quantities of its last layer."""
+    """The names of the hooks that see each of `Trace.residuals`, and of those that see each of `Trace.last`."""
     residuals = {"embedding": "blocks.0.hook_resid_pre"}
     for layer, width in enumerate(model.d_mlp, 1):
-        block = f"blocks.{layer - 1}.hook_resid_"
-        residuals[f"attention {layer}"] = f"{block}{'post' if width is None else 'mid'}"
-        if width is not None:
-            residuals[f"MLP {layer}"] = f"{block}post"
-    block = f"blocks.{model.n_layers - 1}."
-    last = {"attention_output": f"{block}hook_attn_out"}
+        block = f"blocks.{layer - 1}"
+        if width is None:  # without an MLP, the layer ends with its attention
+            residuals[f"attention {layer}"] = f"{block}.hook_resid_post"
+        else:
+            residuals[f"attention {layer}"] = f"{block}.hook_resid_mid"
+            residuals[f"MLP {layer}"] = f"{block}.hook_resid_post"
+    block = f"blocks.{model.n_layers - 1}"
+    last = {"attention_output": f"{block}.hook_attn_out"}
     if model.d_mlp[-1] is not None:
-        of_mlp = {"preactivations": "mlp.hook_pre", "neurons": "mlp.hook_post", "mlp_out": "hook_mlp_out"}
-        last |= {name: block + hook for name, hook in of_mlp.items()}
+        last["preactivations"] = f"{block}.mlp.hook_pre"
+        last["neurons"] = f"{block}.mlp.hook_post"
+        last["mlp_out"] = f"{block}.hook_mlp_out"
     return residuals, last
 
 
@@ -167,18 +180,23 @@ def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
 def _activations(
     stack: Stack, tokens: Int[Tensor, "*M B T"], names: Collection[str], only_equals: bool = True
 ) -> dict[str, Tensor]:
-    """The logits of `=` and the activations at these hooks: whole patterns, others at `=` or at every position."""
+    """The logits of `=`, and the activations at the hooks with these names, all by name.
+
+    Patterns are whole; of the others only the last position, `=`, is kept unless `only_equals` is False.
+    """
     model = shape_only(stack.config)
 
     def run(weights: dict[str, Tensor], model_tokens: Tensor) -> dict[str, Tensor]:
+        """The same for one model with these weights, by name."""
         activations: dict[str, Tensor] = {}
 
         def keep(activation: Tensor, point: HookPoint) -> None:
-            whole = point.name.endswith("hook_pattern") or not only_equals
-            activations[point.name] = activation if whole else activation[:, -1]
+            has_positions = not point.name.endswith("hook_pattern")
+            activations[point.name] = activation[:, -1] if has_positions and only_equals else activation
 
+        last_only = True  # in the last layer, which the logits of `=` alone read
         with model.hooks([(name, keep) for name in names]):
-            activations[LOGITS] = functional_call(model, weights, (model_tokens, True))[:, -1]
+            activations[LOGITS] = functional_call(model, weights, (model_tokens, last_only))[:, -1]
         return activations
 
     if tokens.ndim == 3:

@@ -28,7 +28,10 @@ NameFilter = str | Sequence[str] | Callable[[str], bool]
 
 
 class HookPoint(nn.Module):
-    """The identity, until functions are attached: each sees (activation, this point) and may return a replacement."""
+    """A place to look at an activation: the identity, until functions are attached.
+
+    Each is called as function(activation, this point) and may return a replacement for the activation, or None.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,6 +49,7 @@ class Hooked(nn.Module):
     """A module whose hook points are reached by name; subclasses call `name_hook_points` once they are built."""
 
     def name_hook_points(self) -> None:
+        """Gives every hook point of the finished module its name, such as `blocks.0.attn.hook_pattern`."""
         self.hook_points = {name: module for name, module in self.named_modules() if isinstance(module, HookPoint)}
         for name, point in self.hook_points.items():
             point.name = name
@@ -67,16 +71,16 @@ class Hooked(nn.Module):
     def run_with_hooks(
         self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]
     ) -> Tensor:
-        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), active for this pass alone."""
+        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), attached for this pass only."""
         with self.hooks(fwd_hooks):
             return self(*inputs)
 
     def run_with_cache(
         self, *inputs: Tensor, names_filter: NameFilter | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The output, and the (detached) activation at every hook point that `names_filter` names.
+        """The output, and by name the (detached) activation at each hook point that `names_filter` names, all if None.
 
-        Within `hooks`, what is cached is what flows on: the replacement where there is one.
+        Within `hooks`, the activation is the replacement that a function of theirs returned, if any did.
         """
         cache: dict[str, Tensor] = {}
 
@@ -111,11 +115,14 @@ def _unloaded(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape, device="meta"))
 
 
-def _shifted(x: Tensor, bias: Tensor | None) -> Tensor:
+def _plus_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    """x + bias, or x in a model without biases."""
     return x if bias is None else x + bias
 
 
 class Embed(nn.Module):
+    """W_E: the embedding of every token."""
+
     def __init__(self, n_tokens: int, d: int):
         super().__init__()
         self.W_E = _unloaded(n_tokens, d)
@@ -125,6 +132,8 @@ class Embed(nn.Module):
 
 
 class PosEmbed(nn.Module):
+    """W_pos: the embedding of every position."""
+
     def __init__(self, length: int, d: int):
         super().__init__()
         self.W_pos = _unloaded(length, d)
@@ -134,7 +143,7 @@ class PosEmbed(nn.Module):
 
 
 class Norm(nn.Module):
-    """Layer norm, or RMS norm (neither centred nor shifted). `hook_normalized` is its output."""
+    """Layer norm, or RMS norm, which neither subtracts the mean nor adds a bias. `hook_normalized` is its output."""
 
     def __init__(self, model: Model):
         super().__init__()
@@ -147,15 +156,19 @@ class Norm(nn.Module):
         if self.centred:
             x = x - x.mean(-1, keepdim=True)
         scale = self.hook_scale((x.square().mean(-1, keepdim=True) + NORM_EPS).sqrt())  # (B, T, 1)
-        return self.hook_normalized(_shifted(x / scale * self.w, self.b))
+        return self.hook_normalized(_plus_bias(x / scale * self.w, self.b))
 
 
 def _norm(model: Model) -> nn.Module:
+    """A norm as the settings ask for it; the identity where they ask for none."""
     return nn.Identity() if model.norm == "none" else Norm(model)
 
 
 class Attention(nn.Module):
-    """Causal attention with learned Q, K, V, O for each head; scores are divided by sqrt(d_head)."""
+    """Causal attention with learned Q, K, V, O for each head; scores are divided by sqrt(d_head).
+
+    With `last_only`, the last position is the only query.
+    """
 
     def __init__(self, model: Model):
         super().__init__()
@@ -171,19 +184,24 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
         queries = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
-        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
-        k = self.hook_k(_shifted(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
-        v = self.hook_v(_shifted(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
-        # The copy costs next to nothing, where a transposed view makes batched float32 products on ARM 70 times slower.
+        q = self.hook_q(_plus_bias(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
+        k = self.hook_k(_plus_bias(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
+        v = self.hook_v(_plus_bias(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
+        # The copy costs next to nothing; with a transposed view batched float32 products on ARM are 70 times slower.
         keys = k.permute(0, 2, 3, 1).contiguous()  # (B, H, dh, T)
-        scores = q.transpose(1, 2) @ keys / math.sqrt(q.shape[-1])  # (B, H, T or 1, T)
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1 + x.shape[1] - q.shape[1])
-        pattern = self.hook_pattern(self.hook_attn_scores(scores.masked_fill(future, -math.inf)).softmax(-1))
-        z = self.hook_z(torch.einsum("bhqk,bkhe->bqhe", pattern, v))  # (B, T, H, dh)
-        return _shifted(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
+        d_head = q.shape[-1]
+        scores = q.transpose(1, 2) @ keys / math.sqrt(d_head)  # (B, H, T or 1, T)
+        first_query = x.shape[1] - q.shape[1]  # its position: 0, or the last
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1 + first_query)
+        scores = self.hook_attn_scores(scores.masked_fill(future, -math.inf))
+        pattern = self.hook_pattern(scores.softmax(-1))
+        z = self.hook_z(torch.einsum("bhqk,bkhe->bqhe", pattern, v))  # (B, T or 1, H, dh)
+        return _plus_bias(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
 
 
 class MLP(nn.Module):
+    """activation(x W_in + b_in) W_out + b_out, at every position."""
+
     def __init__(self, model: Model, width: int):
         super().__init__()
         self.W_in, self.W_out = _unloaded(model.d_model, width), _unloaded(width, model.d_model)
@@ -193,17 +211,19 @@ class MLP(nn.Module):
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
-        return _shifted(self.neurons(x) @ self.W_out, self.b_out)
+        return _plus_bias(self.neurons(x) @ self.W_out, self.b_out)
 
     def neurons(self, x: Tensor) -> Tensor:
-        pre = self.hook_pre(_shifted(x @ self.W_in, self.b_in))  # (B, T, h)
+        """The MLP after its activation function, before W_out."""
+        pre = self.hook_pre(_plus_bias(x @ self.W_in, self.b_in))  # (B, T, h)
         return self.hook_post(self.activation(pre))
 
 
 class Block(nn.Module):
     """Attention, then an MLP where the layer has one, each added to the residual stream it reads (through its norm).
 
-    With `replaces`, the output of the MLP replaces the residual stream instead.
+    With `replaces`, the output of the MLP replaces the residual stream instead. With `last_only`, the output is that of
+    the last position alone.
     """
 
     def __init__(self, model: Model, width: int | None, replaces: bool = False):
@@ -218,11 +238,12 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
         x = self.hook_resid_pre(x)  # (B, T, d)
-        out = self.hook_attn_out(self.attn(self.ln1(x), last_only))
-        x = (x[:, -1:] if last_only else x) + out
+        attn_out = self.hook_attn_out(self.attn(self.ln1(x), last_only))  # (B, T or 1, d)
+        x = (x[:, -1:] if last_only else x) + attn_out
         if self.mlp is not None:
             x = self.hook_resid_mid(x)
-            x = self.after_mlp(x, self.hook_mlp_out(self.mlp(self.ln2(x))))
+            mlp_out = self.hook_mlp_out(self.mlp(self.ln2(x)))
+            x = self.after_mlp(x, mlp_out)
         return self.hook_resid_post(x)
 
     def after_mlp(self, resid_mid: Tensor, mlp_out: Tensor) -> Tensor:
@@ -231,17 +252,19 @@ class Block(nn.Module):
 
 
 class Unembed(nn.Module):
+    """W_U: the logits of the `n_numbers` answers from the residual stream."""
+
     def __init__(self, model: Model, n_numbers: int):
         super().__init__()
         self.W_U = _unloaded(model.d_model, n_numbers)
         self.b_U = _unloaded(n_numbers) if model.biases else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return _shifted(x @ self.W_U, self.b_U)  # (B, T, N)
+        return _plus_bias(x @ self.W_U, self.b_U)  # (B, T, N)
 
 
 class Transformer(Hooked):
-    """One model (paper, section 3). `weights` go by the names of `weight_shapes`.
+    """One model (paper, section 3) with these `weights`, by the names that `weight_shapes` gives them.
 
     Without `weights` it is the untrained model of seed 0. Weights are copied, with their dtype and device.
     """
@@ -314,6 +337,8 @@ def reference_logits(
     model = shape_only(stack.config)
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
-        return functional_call(model, model_weights, (model_tokens, True))[:, -1]  # (B, N)
+        """The answer logits of one model, (B, N)."""
+        last_only = True
+        return functional_call(model, model_weights, (model_tokens, last_only))[:, -1]
 
     return vmap(answer)(weights, tokens)

@@ -26,21 +26,28 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
 from assignadd.page import data
 from assignadd.page.data import chosen_steps
+from assignadd.page.population import population_data
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
+# The version of the data's format; the page refuses another one.
 FORMAT = 3
+# The files of the bundle.
 PAGE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
+# What the files of models and of checkpoints are called.
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
+# Called with what is being done, how much of it is done, and how much there is.
 Listener = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Settings:
+    """How much a page shows of its networks."""
+
     checkpoints: int = 60
     """At most so many of each model."""
     ledger: bool = True
@@ -59,7 +66,10 @@ def export(
     command: str,
     listener: Listener = lambda what, done, total: None,
 ) -> Path:
-    """Writes the page and returns its address on disk."""
+    """Writes the page of all models of these runs into `out`, and returns the path of its index.html.
+
+    `command` is the one that judges the claims that the story quotes.
+    """
     for run in runs:
         require(run.config, "the explorer page", *PAPER_NEEDS)
         data.require_shown(run.config)
@@ -71,11 +81,14 @@ def export(
     models: list[dict[str, Any]] = []
     networks: list[Network] = []
     for run in runs:
-        for network in networks_of(run, None, settings.n)[0]:
-            models.append(_export_model(run, network, f"m{len(models)}", folder, settings, listener))
+        sound_networks, _ = networks_of(run, n=settings.n)  # without models that diverged
+        for network in sound_networks:
+            key = f"m{len(models)}"
+            models.append(_export_model(run, network, key, folder, settings, listener))
             networks.append(network)
     listener("measuring the claims of the story", 0, 1)
-    folder.write(INDEX, f"assignadd.index({_literal(_index(models, networks, settings, command))});\n".encode())
+    index = _index(models, networks, settings, command)
+    folder.write(INDEX, f"assignadd.index({_json_in_string(index)});\n".encode())
     folder.remove_others()
     listener("measuring the claims of the story", 1, 1)
     return out / "index.html"
@@ -84,31 +97,35 @@ def export(
 def _index(
     models: list[dict[str, Any]], networks: Sequence[Network], settings: Settings, command: str
 ) -> dict[str, Any]:
-    """What the page reads first. The story is about one network; the population is of that network's task.
+    """What the page reads first: all models, the network that the story is about, and populations of its task.
 
-    That is one that binds, rather of the first run's task, and rather one whose training is on the page.
+    `models` are what `_export_model` returned for the networks.
     """
-    tasks = [data.task_data(network.config) for network in networks]
-    distinct = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
-    told = max(
-        range(len(models)),
-        key=lambda i: (models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i),
-    )
-    populations = populations_for([networks[told].config], settings.census)
+    tasks = [data.task_data(network.config) for network in networks]  # one for each network
+    distinct_tasks = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
+
+    def suits_story(i: int) -> tuple[bool, bool, int, int]:
+        """How well the story can be about a network: it binds; has the first task; spikes on the page; is early."""
+        return models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i
+
+    in_story = max(range(len(models)), key=suits_story)
+    populations = populations_for([networks[in_story].config], settings.census)
     return {
-        "format": FORMAT, "version": __version__, "tasks": distinct,
-        "models": [model | {"task": distinct.index(task)} for model, task in zip(models, tasks, strict=True)],
-        "story": models[told]["key"],
-        "ledger": data.story_records(networks[told], command, populations) if settings.ledger else [],
-        "population": data.population_data(populations),
+        "format": FORMAT,
+        "version": __version__,
+        "tasks": distinct_tasks,
+        "models": [model | {"task": distinct_tasks.index(task)} for model, task in zip(models, tasks, strict=True)],
+        "story": models[in_story]["key"],
+        "ledger": data.story_records(networks[in_story], command, populations) if settings.ledger else [],
+        "population": population_data(populations),
         **data.package_tables(),
-    }  # fmt: skip
+    }
 
 
 def _export_model(
     run: Run, network: Network, key: str, folder: PageFolder, settings: Settings, listener: Listener
 ) -> dict[str, Any]:
-    """Writes the files of a model and returns what the index says about it."""
+    """Writes the files of a model and returns what the index says about it; `key` is its name on the page."""
     name = f"{run.name}, seed {network.seed}"
     spikes = data.straddled(phases_of(network), run.steps)
     steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
@@ -122,35 +139,46 @@ def _export_model(
     model = {
         "curves": data.curves_data(curves_of(network)),
         "measures": measures,
-        "seen": "".join("1" if s else "0" for s in network.seen.flatten().tolist()),
+        "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
         "exam": data.exam(network.config, network.seen),
         "reference": data.reference(network.config),
         "examples": data.examples(network.config, network.seen, network.stack),
     }
-    folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
+    folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_json_in_string(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": network.seed, "steps": steps, "matrices": data.shapes(network.stack),
-        "binds": binds(network), "accuracies": data.accuracies_data(accuracies_of(network)),
-        "phases": data.phases_data(network, spikes), "wall": data.thinned(curves_of(network), data.WALL_SETS),
-        "telling": _telling(network, spikes),
-    }  # fmt: skip
+        "key": key,
+        "run": run.name,
+        "seed": network.seed,
+        "steps": steps,
+        "matrices": data.shapes(network.stack),
+        "binds": binds(network),
+        "accuracies": data.accuracies_data(accuracies_of(network)),
+        "phases": data.phases_data(network, spikes),
+        "wall": data.thinned(curves_of(network), data.WALL_SETS),
+        "telling": _telling_prompts(network, spikes),
+    }
 
 
-def _telling(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
-    """Prompts for the story: wrong just before a spike and right just after it; wrong at the end."""
+def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
+    """Prompts for the story, one that each spike sets right and one that is wrong at the end; None where there is none.
 
-    def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
+    The first spike is about sums with one variable, the second about banned slots.
+    """
+
+    def set_right_by(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
+        """A prompt of these sets that is answered wrong just before a spike and right just after it."""
         if spike is None:
             return None
         before, after = checkpoints_around(network.steps, spike)
         stack, later = network.stack_at(before), network.stack_at(after)
         return data.wrong_answer(network.config, network.seen, stack, sets, later)
 
-    bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
+    one_variable = [evalset for evalset in EVAL_SETS if evalset.name == BINDING_SET]
+    with_banned_slots = [evalset for evalset in EVAL_SETS if evalset.n_banned]
     return {
-        "first": across(spikes.get("first"), bound),
-        "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
-        "end": data.wrong_answer(network.config, network.seen, network.stack, bound),
+        "first": set_right_by(spikes.get("first"), one_variable),
+        "second": set_right_by(spikes.get("second"), with_banned_slots),
+        "end": data.wrong_answer(network.config, network.seen, network.stack, one_variable),
     }
 
 
@@ -159,9 +187,11 @@ class PageFolder:
 
     def __init__(self, out: Path):
         claim_folder(out, "explorer page")
-        self.out, self.written = out, set[Path]()
+        self.out = out
+        self.written: set[Path] = set()
 
     def write(self, name: str, data: bytes) -> None:
+        """Writes a file, by its path inside the folder."""
         path = folder_inside(self.out, str(Path(name).parent)) / Path(name).name
         atomic.write(path, data)
         self.written.add(path)
@@ -169,15 +199,20 @@ class PageFolder:
     def remove_others(self) -> None:
         """Removes the data of models and checkpoints of an earlier page that this one does not have."""
         data_folder = folder_inside(self.out, "data")
-        folders = [f for f in data_folder.iterdir() if re.fullmatch("m[0-9]+", f.name) and not f.is_symlink()]
-        for path in [*data_folder.glob("m*.js"), *(path for folder in folders for path in folder.glob("*.js"))]:
-            if path not in self.written and DATA.fullmatch(path.name):
-                atomic.discard(path)
-        for folder in folders:
-            with suppress(OSError):  # it has files
+        model_folders = [
+            path for path in data_folder.iterdir() if re.fullmatch("m[0-9]+", path.name) and not path.is_symlink()
+        ]
+        scripts = list(data_folder.glob("m*.js"))
+        for folder in model_folders:
+            scripts += folder.glob("*.js")
+        for script in scripts:
+            if script not in self.written and DATA.fullmatch(script.name):
+                atomic.discard(script)
+        for folder in model_folders:
+            with suppress(OSError):  # a folder that is not empty stays
                 folder.rmdir()
 
 
-def _literal(value: Any) -> str:
-    """JSON inside a string literal: whatever a run is called, the script only ever parses data."""
+def _json_in_string(value: Any) -> str:
+    """A JavaScript expression for a value: JSON in a string literal, so that nothing in the data can run as code."""
     return "JSON.parse(" + json.dumps(json.dumps(value, allow_nan=False, separators=(",", ":"))) + ")"

@@ -45,29 +45,39 @@ def ledger(
     processes: int = 1,
     more: Sequence[Claim] = (),
 ) -> list[Record]:
-    """The records of all claims of the paper and of `more`, or of those with this id or label, or beginning of an id.
+    """The records of the paper's claims, of those in `more`, and of the theory.
 
-    `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
-    about populations and the theory are judged. `populations` default to those of the package, if these models have
-    the paper's task and architecture. For all claims, what takes long is measured first, in several processes.
+    `only` selects by an id, a label, or the beginning of an id. `command` is the command that asked for the ledger; the
+    record of each claim has it with `--only` and the claim's id. `listener` is called with the id of each claim before
+    it is judged. Without networks, only claims about populations and the theory are judged. `populations` default to
+    those of the package, if these networks have the paper's task and architecture. Where all claims are asked for,
+    slow measures and the claims about populations are computed first, in this number of processes.
     """
     if populations is None:
         populations = populations_for([network.config for network in networks])
-    ready: dict[str, Record] = {}  # of claims about populations, which another process judges
+    population_records: dict[str, Record] = {}  # by the claim's id; filled below if another process judges them
 
-    def record(claim: Claim) -> Record:
-        return ready.get(claim.id) or judge(claim, networks, f"{command} --only {claim.id}", populations)
+    def record_of(claim: Claim) -> Record:
+        """The record of a claim, judged here unless another process has done so."""
+        if claim.id in population_records:
+            return population_records[claim.id]
+        return judge(claim, networks, f"{command} --only {claim.id}", populations)
 
     if only is None and processes > 1:
-        about_seeds = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
-        populations.load()
-        seeds = Job("populations", lambda: {claim.id: record(claim) for claim in about_seeds}, ready.update)
-        measure_ahead(networks, processes, listener, [seeds])
+        about_populations = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
+
+        def judge_populations() -> dict[str, Record]:
+            """The records of all claims about populations, by the claim's id."""
+            return {claim.id: record_of(claim) for claim in about_populations}
+
+        populations.load()  # before processes are forked
+        measure_ahead(networks, processes, listener, [Job("populations", judge_populations, population_records.update)])
     records = []
     for claim in chosen(only, more):
-        if claim.measure is None or networks:
+        about_populations_alone = claim.measure is None
+        if about_populations_alone or networks:
             listener(claim.id)
-            records.append(record(claim))
+            records.append(record_of(claim))
     if only is None or _is_theory(only):
         listener("theory")
         records += _matching(only, theory_records(networks))
@@ -75,22 +85,32 @@ def ledger(
 
 
 def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
-    """The claims that `only` asks for, or all of the paper's and of `more`; the theory has none and makes records."""
-    claims = tuple(_matching(only, (*CLAIMS, *more)))
+    """The claims that `only` asks for, or all of the paper's and of `more` where it is None.
+
+    Empty where `only` asks for the theory, whose statements are made as records and not as claims.
+    """
+    everything = (*CLAIMS, *more)
+    claims = tuple(_matching(only, everything))
     if not claims and not _is_theory(only or ""):
-        names = [name for claim in (*CLAIMS, *more) for name in (claim.id, claim.label)]
-        meant = did_you_mean(only, names) or "; `assignadd claims RUN` lists them"
-        raise ConfigError("only", only, f"the id or label of a claim{meant}")
+        names = [claim.id for claim in everything] + [claim.label for claim in everything]
+        hint = did_you_mean(only, names) or "; `assignadd claims RUN` lists them"
+        raise ConfigError("only", only, f"the id or label of a claim{hint}")
     return claims
 
 
 def _matching(only: str | None, listed: Sequence[Listed]) -> list[Listed]:
-    """Those with this id or label; if there is none, those whose ids begin with it, up to a hyphen."""
-    exact = [x for x in listed if only in (None, x.id, x.label)]
-    return exact or [x for x in listed if x.id.startswith(f"{only}-")]
+    """The claims or records with this id or label, all of them for None.
+
+    If there is none, those whose id begins with it: `over-98` stands for `over-98-all-types` and others.
+    """
+    if only is None:
+        return list(listed)
+    exact = [entry for entry in listed if only in (entry.id, entry.label)]
+    return exact or [entry for entry in listed if entry.id.startswith(f"{only}-")]
 
 
 def _is_theory(only: str) -> bool:
+    """Whether this is the label or an id of the theory's records."""
     return only == THEORY_LABEL or only.startswith("theory-")
 
 
@@ -113,9 +133,12 @@ def paper_network() -> Ledger:
 
 def ledger_document(records: Sequence[Record], networks: Sequence[Network], command: str) -> bytes:
     """The records of these networks, without those of populations, as a JSON document that `Ledger` reads."""
-    sources = {name: digest for run in runs_of(networks) for name, digest in run.manifest.sources.items()}
-    of_networks = tuple(record for record in records if not record.population)
-    document = Ledger(command, Environment.here("cpu", 1).commit, sources, of_networks)
+    sources: dict[str, str] = {}
+    for run in runs_of(networks):
+        sources.update(run.manifest.sources)
+    network_records = tuple(record for record in records if not record.population)
+    commit = Environment.here("cpu", 1).commit
+    document = Ledger(command, commit, sources, network_records)
     return json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
 
 
@@ -132,8 +155,10 @@ def claims(
     `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
-    networks = [network for run in opened for network in networks_of(run, n=n)[0]]
+    networks: list[Network] = []
+    for run in opened:
+        networks_of_run, _ = networks_of(run, n=n)  # without the notes on models that diverged
+        networks += networks_of_run
+    command = " ".join(["assignadd claims", *(str(run.path) for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
-    return ledger(
-        networks, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
-    )
+    return ledger(networks, command, only, populations=populations)

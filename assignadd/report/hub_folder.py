@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,20 @@ from assignadd.task.evalsets import all_sets
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
 ) -> Index:
-    """Writes the folder and returns its list of files, which is written last: without it the folder is unfinished.
+    """Writes the folder that is published and returns its index, the list of its files.
 
-    `steps` are the checkpoints to publish, the last of them also as `model.safetensors`. An earlier publication in the
-    same folder is replaced, and so is one that was interrupted.
+    The index is written last: without it the folder is unfinished. `steps` are the checkpoints to publish, of which
+    the last is also written as `model.safetensors`, for the first model. An earlier publication in the same folder is
+    replaced, and so is one that was interrupted.
     """
     claim_folder(folder, "publication")
     atomic.discard(folder / FILES)
     files: dict[str, Blob] = {}
 
     def write(name: str, data: bytes) -> None:
-        atomic.write(folder_inside(folder, str(Path(name).parent)) / Path(name).name, data)
+        """Writes a file, by its path inside the folder, and adds it to the list."""
+        parent = folder_inside(folder, str(Path(name).parent))
+        atomic.write(parent / Path(name).name, data)
         files[name] = Blob.of(data)
 
     for name in (CONFIG, SPLITS):
@@ -54,27 +57,34 @@ def write_hub_folder(
             if i == 0 and step == steps[-1]:
                 write("model.safetensors", data)
     index = Index(run.name, run.manifest.seeds, files)
-    # The card names the files written so far, and is then listed itself.
+    # The card names the files written so far; `write` then lists it too, in the same dictionary as the index has.
     write("README.md", card(run, repository, index, records, license).encode())
-    for inside, _, names in os.walk(folder):  # weights of an earlier publication; does not follow links
-        for path in (Path(inside) / name for name in names if name.endswith(".safetensors")):
-            if path.relative_to(folder).as_posix() not in files:
-                atomic.discard(path)
+    _discard_other_weights(folder, files)
     atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
     return index
 
 
-def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
-    """Safetensors bytes with this metadata.
+def _discard_other_weights(folder: Path, files: Collection[str]) -> None:
+    """Deletes the weights of an earlier publication in the folder: those that are not among these files."""
+    for parent, _, names in os.walk(folder):  # does not follow links
+        for name in names:
+            path = Path(parent) / name
+            if name.endswith(".safetensors") and path.relative_to(folder).as_posix() not in files:
+                atomic.discard(path)
 
-    The format is the length of a JSON header in eight bytes, the header, the tensors. The library would write several
-    entries in an order that differs from one process to the next.
+
+def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
+    """The bytes of a safetensors file, with this metadata in its header.
+
+    The format is the length of a JSON header in eight bytes, the header, the tensors. The safetensors library is not
+    asked to add metadata: it writes several entries in an order that differs from one process to the next.
     """
     length = int.from_bytes(data[:8], "little")
+    tensors = data[8 + length :]
     header = json.loads(data[8 : 8 + length]) | {"__metadata__": dict(metadata)}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # tensors stay aligned
-    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+    new_header = json.dumps(header, separators=(",", ":")).encode()
+    new_header += b" " * (-len(new_header) % 8)  # to a multiple of eight bytes, so that the tensors stay aligned
+    return len(new_header).to_bytes(8, "little") + new_header + tensors
 
 
 ARXIV = "2605.31497"
@@ -119,38 +129,54 @@ files in `checkpoints/` hold one model each, by TransformerLens's names; the met
 
 
 def card(run: Run, repository: str, index: Index, records: Sequence[Record], license: str) -> str:
-    """The text of README.md."""
-    seeds, first = [member.seed for member in run.members], run.members[0].seed
-    steps = index.steps(first)
+    """The text of README.md, which the Hub shows as the page of the repository; `index` lists the other files."""
+    seeds = [member.seed for member in run.members]
+    steps = index.steps(seeds[0])
     model = run.config.model
     return CARD.format(
-        license=license, arxiv=ARXIV, title=_plain(repository), models=len(seeds), s="s" * (len(seeds) > 1),
-        layers=model.n_layers, width=model.d_model, modulus=run.config.task.modulus, version=__version__,
-        address=SCHEME + repository, step=steps[-1], seed=first, seeds=", ".join(map(str, seeds)),
-        steps_s="s" * (len(steps) > 1), steps=", ".join(f"{step:,}" for step in steps),
-        accuracies=_accuracies(run), claims=_claims(records),
-    )  # fmt: skip
+        license=license,
+        arxiv=ARXIV,
+        title=_plain(repository),
+        models=len(seeds),
+        s="s" * (len(seeds) > 1),
+        layers=model.n_layers,
+        width=model.d_model,
+        modulus=run.config.task.modulus,
+        version=__version__,
+        address=SCHEME + repository,
+        step=steps[-1],
+        seed=seeds[0],
+        seeds=", ".join(map(str, seeds)),
+        steps_s="s" * (len(steps) > 1),
+        steps=", ".join(f"{step:,}" for step in steps),
+        accuracies=_accuracies(run),
+        claims=_claims(records),
+    )
 
 
 def _accuracies(run: Run) -> str:
-    last = {row["model"]: row for row in run.metrics()}
-    if not last:
+    """The accuracies at the last evaluation in training as a Markdown table: a row for each set, a column a model."""
+    last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
+    if not last_rows:
         return "The run was not evaluated during training."
-    labels = {s.name: s.label for s in all_sets(run.config.task)}
-    sets = dict.fromkeys(name for row in last.values() for name in row["accuracy"])
-    rows = [
-        [labels[name], *(f"{row['accuracy'][name]:.3f}" if name in row["accuracy"] else "" for row in last.values())]
-        for name in sets
-    ]
-    return _table(["evaluation set", *map(_column, last.values())], rows)
+    labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
+    sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
+    rows = []
+    for name in sets:
+        accuracies = [row["accuracy"].get(name) for row in last_rows]
+        cells = ["" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies]
+        rows.append([labels[name], *cells])
+    return _markdown_table(["evaluation set", *map(_heading, last_rows)], rows)
 
 
-def _column(row: Mapping[str, Any]) -> str:
+def _heading(row: Mapping[str, Any]) -> str:
+    """The heading of a model's column, from the row of its last evaluation."""
     diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
     return f"seed {row['seed']}, step {row['step']:,}{diverged}"
 
 
 def _claims(records: Sequence[Record]) -> str:
+    """How many claims have each verdict, in a sentence."""
     if not records:
         return "None were measured for this card; `assignadd claims RUN` measures them."
     counts = Counter(group(record.verdict) for record in records)
@@ -159,11 +185,12 @@ def _claims(records: Sequence[Record]) -> str:
     return f"{intro}: {counted}. All of them are in `claims.json`."
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
 
 
 def _plain(text: str) -> str:
-    """A text that ends neither its line nor its cell."""
+    """A text on one line, in which nothing ends a cell of a Markdown table or begins an HTML tag."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -26,45 +26,61 @@ class Cell:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with so many digits, whole and in groups of three from a thousand on."""
+    """A number with `digits` significant digits; from a thousand on as a whole number in groups of three digits."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 def marked(text: str) -> str:
-    """Escaped text in which `back-quoted` words are code."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+    """A text as HTML: it is escaped, and words in `back quotes` are code."""
+    parts = escape(text).split("`")  # those at odd places stand between two back quotes
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def tag(name: str, content: str, **attributes: str | bool | None) -> str:
-    """An element around HTML. Attributes are escaped; None and False leave one out; `data_sort` becomes `data-sort`."""
+    """An HTML element with this content, which is HTML itself.
+
+    The values of attributes are escaped; one that is None or False is left out, and one that is True has no value.
+    `class_` becomes `class`, and `data_sort` becomes `data-sort`.
+    """
     written = ""
     for key, value in attributes.items():
-        if value not in (None, False):
-            key = key.rstrip("_").replace("_", "-")
-            written += f" {key}" if value is True else f' {key}="{escape(str(value))}"'
+        if value is None or value is False:
+            continue
+        hyphenated = key.rstrip("_").replace("_", "-")
+        written += f" {hyphenated}" if value is True else f' {hyphenated}="{escape(value)}"'
     return f"<{name}{written}>{content}</{name}>"
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
-    head = "".join(tag("th", escape(c), scope="col") for c in columns)
-    body = "".join(tag("tr", "".join(_plain(c) for c in row)) for row in rows)
-    return tag("div", tag("table", tag("thead", tag("tr", head)) + tag("tbody", body)), class_="scroll", tabindex="0")
+    """A table as HTML, which scrolls where it is wider than the page."""
+    head = "".join(tag("th", escape(heading), scope="col") for heading in columns)
+    body = "".join(tag("tr", "".join(_table_cell(cell) for cell in row)) for row in rows)
+    table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body))
+    return tag("div", table, class_="scroll", tabindex="0")  # the keyboard can scroll what it can reach
 
 
-def _plain(cell: str | Cell) -> str:
-    return tag("td", marked(cell)) if isinstance(cell, str) else tag("td", marked(cell.text), class_=cell.tone or None)
+def _table_cell(cell: str | Cell) -> str:
+    """A cell of a plain table as HTML."""
+    if isinstance(cell, str):
+        return tag("td", marked(cell))
+    return tag("td", marked(cell.text), class_=cell.tone or None)
 
 
 @dataclass(frozen=True)
 class Card:
+    """A question with its answer, as the page shows it at the top."""
+
     question: str
     verdict: str
     tone: str
+    """The colour of the verdict: good, bad, mixed or none."""
     text: str
-    svg: Path | None  # the file of its picture
-    figure: str  # its label
-    claim: str  # the id of the one that decides
+    svg: Path | None
+    """The file of the picture."""
+    figure: str
+    """The label of the picture, by which the page links to it."""
+    claim: str
+    """The id of the claim that decides the verdict."""
 
 
 @dataclass
@@ -77,21 +93,25 @@ class Page:
     _scripted: bool = False
 
     def heading(self, text: str) -> None:
+        """Adds the heading of a section, to which `#section-NAME` leads: NAME is the text in lower case and hyphens."""
         name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
         self._headings.append((name, text))
         self._parts.append(tag("h2", escape(text), id=f"section-{name}"))
 
     def contents(self) -> None:
-        """Adds links to the headings that follow."""
-        self._parts.append(CONTENTS)
+        """Adds links to the headings that follow, and not to those before."""
+        self._parts.append(CONTENTS)  # replaced when all headings are there
         self._headings.clear()
 
     def text(self, text: str, soft: bool = False, links: Sequence[tuple[str, str]] = ()) -> None:
-        """Adds a paragraph; links, as words and address or `#` and the name of a place here, follow the text."""
-        followed = "; ".join(tag("a", marked(words), href=to) for words, to in links)
-        self._parts.append(
-            tag("p", f"{marked(text)} {followed}".rstrip() + "." * bool(links), class_="soft" if soft else None)
-        )
+        """Adds a paragraph, paler and smaller if `soft`, that ends with links if there are any.
+
+        A link is its words and its address; the address of a place on this page is `#` and its name.
+        """
+        paragraph = marked(text)
+        if links:
+            paragraph += " " + "; ".join(tag("a", marked(words), href=address) for words, address in links) + "."
+        self._parts.append(tag("p", paragraph, class_="soft" if soft else None))
 
     def banner(self, text: str) -> None:
         """Adds a remark that a reader must not miss."""
@@ -102,10 +122,11 @@ class Page:
         self._parts.append(tag("div", "".join(map(_card, cards)), class_="cards"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
+        """Adds a plain table."""
         self._parts.append(plain_table(columns, rows))
 
     def scripted(self, html: str) -> None:
-        """Adds HTML that needs `SCRIPT`."""
+        """Adds HTML that needs `SCRIPT`; the page then has that script."""
         self._parts.append(html)
         self._scripted = True
 
@@ -129,6 +150,7 @@ class Page:
         self._parts.append(tag("section", tag("h3", marked(title)) + tag("p", marked(look_for)) + shown, id=label))
 
     def html(self) -> str:
+        """The whole page, with its style, its contents and, where a part needs it, its script."""
         title = escape(self.title)
         entries = "".join(tag("li", tag("a", escape(text), href=f"#section-{name}")) for name, text in self._headings)
         contents = tag("nav", tag("h2", "Contents") + tag("ul", entries), aria_label="Contents", class_="contents")
@@ -141,20 +163,31 @@ class Page:
         )
 
     def _policy(self) -> str:
-        """The page may load nothing but its own style and script, each by its hash, and pictures inside the page."""
-        allowed = {"style-src": _hash(CSS), "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
+        """The element that tells a browser what the page may load.
+
+        That is its own style and script, each recognised by its hash, and pictures inside the page; nothing else.
+        """
+        rules = {
+            "default-src": "'none'",
+            "style-src": _hash(CSS),
+            "img-src": "data:",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+        }
         if self._scripted:
-            allowed["script-src"] = _hash(SCRIPT)
-        policy = "; ".join(f"{kind} {source}" for kind, source in ({"default-src": "'none'"} | allowed).items())
+            rules["script-src"] = _hash(SCRIPT)
+        policy = "; ".join(f"{kind} {source}" for kind, source in rules.items())
         return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
 
 
 def _image(svg: Path, alt: str) -> str:
+    """An SVG file as an image inside the page; `alt` is what is read aloud for it."""
     data = b64encode(svg.read_bytes()).decode()
     return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _card(card: Card) -> str:
+    """A card as HTML: question, verdict, picture, text, and a link to the claim."""
     question = tag("h3", marked(card.question))
     verdict = tag("p", tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip()))
     picture = ""
@@ -166,4 +199,5 @@ def _card(card: Card) -> str:
 
 
 def _hash(text: str) -> str:
+    """The hash of a style or script, in the words of a content security policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -57,15 +57,18 @@ from assignadd.training.processes import in_background
 
 @dataclass(frozen=True)
 class Section:
+    """A section of the page: its figures, and which of the records of claims belong to it."""
+
     heading: str
     figures: tuple[FigureRecord, ...]
     of_one_model: bool = True
     """Whether its figures show one trained network, and not many seeds."""
     has: Callable[[Record], bool] = lambda record: False
-    """Whether a line of the ledger belongs to it."""
+    """Whether the record of a claim belongs to it."""
 
 
 def _one_of(*claims: Claim) -> Callable[[Record], bool]:
+    """Whether a record is that of one of these claims, as a function of the record."""
     ids = {claim.id for claim in claims}
     return lambda record: record.id in ids
 
@@ -88,6 +91,7 @@ SECTIONS = (
 )
 
 
+# The files of a figure that the page links to, and the one that holds its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
 WIDE = 8.0  # inches; a wider figure would be too small to read in a column of text
@@ -95,7 +99,7 @@ TITLE = "Assign and Add, reproduced"
 
 
 def claim_report(folder: Path) -> None:
-    """Makes the folder of a report, and refuses one that holds anything else."""
+    """Makes the folder of a report and of its figures, and refuses one that holds anything but a report."""
     claim_folder(folder, "report")
     folder_inside(folder, "figures")
 
@@ -104,20 +108,23 @@ def claim_report(folder: Path) -> None:
 def drawing_pictures(
     folder: Path, networks: Sequence[Network], populations: Populations, processes: int = 1
 ) -> Iterator[int]:
-    """Draws every figure into `folder`/figures while the body runs; yields the number of figures.
+    """Draws every figure into `folder`/figures while the body of the `with` runs; yields the number of figures.
 
-    With one process they are drawn after the body.
+    Other processes draw them; if `processes` is one, they are drawn after the body. For each figure there are files
+    with the picture, its data and its caption.
     """
     claim_report(folder)
     shown = _binding_first(networks)
     pictures = _pictures(shown)
-    # Tables are read before processes are forked, in which Polars cannot be used.
+    # Tables are read here, before processes are forked: Polars cannot be used in those.
     populations.load()
     trajectory_of(shown[0])
 
     def draw(picture: tuple[FigureRecord, Sequence[Network]]) -> None:
-        record, models = picture
-        stem, data = _stem(record.label, folder), record.data_of(Sources(models, populations))
+        """Writes the files of one figure, drawn for these networks."""
+        record, networks_shown = picture
+        data = record.data_of(Sources(networks_shown, populations))
+        stem = _stem(record.label, folder)
         record.save(data, stem)
         atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
 
@@ -126,7 +133,10 @@ def drawing_pictures(
 
 
 def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Record], command: str) -> Path:
-    """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
+    """Writes `folder`/index.html and returns its path.
+
+    The figures are already in the folder (`drawing_pictures`); `command` is the one that makes the page.
+    """
     shown = _binding_first(networks)
     page = Page(TITLE)
     # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
@@ -134,20 +144,20 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
     first_screen(page, networks, records, lambda label: _picture_file(folder, label), explorer)
     page.contents()
     page.heading("Accuracies during training")
-    _curves(page, shown, folder, command)
+    _add_curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
-    _final_table(page, networks)
+    _add_final_table(page, networks)
     for section in SECTIONS:
         page.heading(section.heading)
         verdicts_in_words(page, [record for record in records if section.has(record)])
         if section.of_one_model:
-            _which(page, shown[0])
+            _say_which_network(page, shown[0])
         elif section.figures == POPULATIONS:
             across_seeds(page, records)
-        for record in section.figures:
-            _add_picture(page, record, folder, command)
+        for figure in section.figures:
+            _add_picture(page, figure, folder, command)
     page.heading("Provenance and commands")
-    _provenance(page, networks, command)
+    _add_provenance(page, networks, command)
     page.heading("Every claim")
     claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
     index = folder / "index.html"
@@ -156,39 +166,49 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
 
 
 def _binding_first(networks: Sequence[Network]) -> list[Network]:
-    """Those that learned binding, then the others; each in the order given."""
+    """The networks that bind variables in the end, then the others; figures of one network show the first."""
     return sorted(networks, key=lambda network: not binds(network))
 
 
 def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
-    """All figures of the page, and the networks that each is drawn for."""
-    return [*_curve_pictures(shown), *((record, shown) for section in SECTIONS for record in section.figures)]
-
-
-def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
-    """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
-    trained = [network for network in shown if _has_curves(network)]
-    pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
-    for i, network in enumerate(trained, 1):
-        record = replace(ACCURACIES_FIGURE, title=_title(network))
-        if i > 1:
-            record = replace(record, label=f"accuracies{i}", look_for="As above, for another network.")
-        pictures.append((record, [network]))
+    """All figures of the page, each with the networks that it is drawn for."""
+    pictures = _curve_pictures(shown)
+    for section in SECTIONS:
+        pictures += [(figure, shown) for figure in section.figures]
     return pictures
 
 
-def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
-    """Adds a figure that was drawn into `folder` to the page."""
-    files = [f"figures/{record.label}{suffix}" for suffix in SUFFIXES]
-    stem = _stem(record.label, folder)
-    look_for = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
+def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
+    """The paper's figure of accuracies during training, once for every network that has such curves.
+
+    The labels are accuracies, accuracies2, accuracies3 and so on.
+    """
+    followed = [network for network in shown if _has_curves(network)]
+    pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
+    for i, network in enumerate(followed, 1):
+        figure = replace(ACCURACIES_FIGURE, title=_curves_title(network))
+        if i > 1:
+            figure = replace(figure, label=f"accuracies{i}", look_for="As above, for another network.")
+        pictures.append((figure, [network]))
+    return pictures
+
+
+def _add_picture(page: Page, figure: FigureRecord, folder: Path, command: str) -> None:
+    """Adds a figure, whose files are in `folder`, to the page; `command` is the one that makes it."""
+    stem = _stem(figure.label, folder)
     page.picture(
-        record.label, record.title, look_for, stem.with_suffix(".svg"), files, f"made by `{command}`",
-        wide=record.width > WIDE,
-    )  # fmt: skip
+        figure.label,
+        figure.title,
+        look_for=stem.with_suffix(CAPTION).read_text(encoding="utf-8"),
+        svg=stem.with_suffix(".svg"),
+        files=[f"figures/{figure.label}{suffix}" for suffix in SUFFIXES],
+        caption=f"made by `{command}`",
+        wide=figure.width > WIDE,
+    )
 
 
 def _stem(label: str, folder: Path) -> Path:
+    """The path of a figure's files in the folder of a report, without their suffix."""
     return folder / "figures" / label
 
 
@@ -197,21 +217,26 @@ def _picture_file(folder: Path, label: str) -> Path | None:
     stem = _stem(label, folder)
     if not stem.with_suffix(".npz").is_file():
         return None
+    # Where there were no data, the file holds the fields of `Absent`, which gives the reason, instead.
     with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
-        absent = arrays.files == [field.name for field in fields(Absent)]
-    return None if absent else stem.with_suffix(".svg")
+        is_absent = arrays.files == [field.name for field in fields(Absent)]
+    return None if is_absent else stem.with_suffix(".svg")
 
 
-def _curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
-    for record, _ in _curve_pictures(shown):
-        _add_picture(page, record, folder, command)
+def _add_curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
+    """Adds the figures of accuracies during training, and says which networks have none, and why."""
+    for figure, _ in _curve_pictures(shown):
+        _add_picture(page, figure, folder, command)
     without_curves = [network for network in shown if not _has_curves(network)]
-    for why, has_rows in (
-        ("evaluated once in training", True),
-        ("imported, without a record of their training", False),
-    ):
-        if names := ", ".join(name_of(network) for network in without_curves if bool(network.rows) == has_rows):
-            page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
+    evaluated_once = [name_of(network) for network in without_curves if network.rows]
+    imported = [name_of(network) for network in without_curves if not network.rows]
+    reasons = {
+        "evaluated once in training": evaluated_once,
+        "imported, without a record of their training": imported,
+    }
+    for reason, names in reasons.items():
+        if names:
+            page.text(f"Networks without curves, as they were {reason}: {', '.join(names)}.", soft=True)
 
 
 def _has_curves(network: Network) -> bool:
@@ -219,12 +244,14 @@ def _has_curves(network: Network) -> bool:
     return len(network.rows) > 1
 
 
-def _title(network: Network) -> str:
+def _curves_title(network: Network) -> str:
+    """The title of the figure of a network's accuracies during training."""
     learned = "" if binds(network) else ", no binding in the end"
     return f"Accuracies by evaluation set, {name_of(network)}{learned}"
 
 
-def _which(page: Page, first: Network) -> None:
+def _say_which_network(page: Page, first: Network) -> None:
+    """Adds a sentence that says which network the figures of a section show, the first one."""
     if binds(first):
         which = "the first that binds variables in the end"
     else:
@@ -235,11 +262,13 @@ def _which(page: Page, first: Network) -> None:
     )
 
 
-def _final_table(page: Page, networks: Sequence[Network]) -> None:
-    sets = [s for s in ALL_SETS if any(s.name in end_accuracies_of(network) for network in networks)]
-    rows: list[list[str | Cell]] = [
-        [s.label, *[_with_interval(end_accuracies_of(network).get(s.name)) for network in networks]] for s in sets
-    ]
+def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
+    """Adds a table of the accuracies at the end: a row for each evaluation set, a column for each network."""
+    rows: list[list[str | Cell]] = []
+    for evalset in ALL_SETS:
+        accuracies = [end_accuracies_of(network).get(evalset.name) for network in networks]
+        if any(accuracy is not None for accuracy in accuracies):
+            rows.append([evalset.label, *[_accuracy_cell(accuracy) for accuracy in accuracies]])
     page.table(("set", *[name_of(network) for network in networks]), rows)
     page.text(
         f"{networks[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
@@ -249,23 +278,31 @@ def _final_table(page: Page, networks: Sequence[Network]) -> None:
     )
 
 
-def _with_interval(accuracy: EndAccuracy | None) -> Cell:
-    measured = achieved(accuracy, over_pairs=accuracy is not None and accuracy.pairs is not None)
-    if accuracy is None or measured is None:  # a split without such a pair
+def _accuracy_cell(accuracy: EndAccuracy | None) -> Cell:
+    """An accuracy at the end with its interval: green if surely at least .95, red if surely below .9."""
+    if accuracy is None:  # the network's split has no pair of numbers of this kind
         return Cell("none exists")
-    tone = "good" if measured.low >= 0.95 else "bad" if measured.high < 0.9 else ""
+    measured = achieved(accuracy, over_pairs=accuracy.pairs is not None)
+    assert measured is not None  # which `achieved` returns for None alone
+    tone = ""
+    if measured.low >= 0.95:
+        tone = "good"
+    elif measured.high < 0.9:
+        tone = "bad"
     pairs = f", {accuracy.pairs} pairs" if accuracy.pairs else ""
     return Cell(f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]{pairs}", tone)
 
 
-def _provenance(page: Page, networks: Sequence[Network], command: str) -> None:
+def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> None:
+    """Adds what the runs were made with (a column for each), the commands, and the runs' configurations."""
     runs = runs_of(networks)
-    facts = [_facts(run) for run in runs]
+    facts_of_runs = [_facts(run) for run in runs]
+    names_of_facts = dict.fromkeys(name for facts in facts_of_runs for name in facts)  # each once, in order
     rows = []
-    for key in dict.fromkeys(key for of_run in facts for key in of_run):
-        values = [of_run.get(key, "") for of_run in facts]
+    for name in names_of_facts:
+        values = [facts.get(name, "") for facts in facts_of_runs]
         if any(values):
-            rows.append([key, *values])
+            rows.append([name, *values])
     page.table(("what", *[run.name for run in runs]), rows)
     names = " ".join(dict.fromkeys(run.name for run in runs))
     page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
@@ -279,17 +316,24 @@ def _provenance(page: Page, networks: Sequence[Network], command: str) -> None:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """What a run was made with: name and value of each fact."""
-    made = run.provenance
-    sources = made.pop("sources")
-    steps = {"steps": f"{run.step:,}", "wall time": f"{run.wall_seconds / 60:.1f} min"}
-    ends = zip(run.members, run.diverged_at, strict=True)
-    diverged = ", ".join(f"seed {member.seed} at step {step:,}" for member, step in ends if step is not None)
-    origin = {"imported from": f"{len(sources)} files, their sha256 in the run's manifest"} if sources else steps
-    return {key: str(value) for key, value in made.items() if value is not None} | origin | {"diverged": diverged}
+    """What a run was made with: machine and versions, how long it trained or where it is from, what diverged."""
+    facts = {name: str(value) for name, value in run.provenance.items() if name != "sources" and value is not None}
+    sources = run.provenance["sources"]
+    if sources:
+        facts["imported from"] = f"{len(sources)} files, their sha256 in the run's manifest"
+    else:
+        facts["steps"] = f"{run.step:,}"
+        facts["wall time"] = f"{run.wall_seconds / 60:.1f} min"
+    diverged = [
+        f"seed {member.seed} at step {step:,}"
+        for member, step in zip(run.members, run.diverged_at, strict=True)
+        if step is not None
+    ]
+    facts["diverged"] = ", ".join(diverged)
+    return facts
 
 
-# What it begins with: the networks in a few words, links, five findings.
+# What the page begins with: the networks in a few words, links, five findings.
 
 
 def first_screen(
@@ -299,16 +343,26 @@ def first_screen(
     picture: Callable[[str], Path | None],
     explorer: str | None,
 ) -> None:
-    """Adds it; `picture` returns the file of a figure, `explorer` is the address of the interactive page, if any."""
-    _summary(page, networks)
-    links = [("the paper", f"https://arxiv.org/abs/{ARXIV}"), ("commands", "#section-provenance-and-commands")]
-    links += [("every claim with its verdict", "#section-every-claim")]
-    page.text("See also:", links=links + ([("the interactive page", explorer)] if explorer else []))
-    if other := next((network for network in networks if not is_the_papers(network.config)), None):
-        task = other.config.task
+    """Adds what a reader sees first: the networks in a few words, links, and five findings.
+
+    `picture` returns the file of the figure with a label, `explorer` is the address of the interactive page, if any.
+    """
+    _add_summary(page, networks)
+    links = [
+        ("the paper", f"https://arxiv.org/abs/{ARXIV}"),
+        ("commands", "#section-provenance-and-commands"),
+        ("every claim with its verdict", "#section-every-claim"),
+    ]
+    if explorer is not None:
+        links.append(("the interactive page", explorer))
+    page.text("See also:", links=links)
+    other_networks = [network for network in networks if not is_the_papers(network.config)]
+    if other_networks:
+        config = other_networks[0].config
+        task = config.task
         page.banner(
             f"This page has another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
-            f"sequences of {task.length} tokens, and {_architecture(other)}, width {other.config.model.d_model}. The "
+            f"sequences of {task.length} tokens, and {_architecture(config)}, width {config.model.d_model}. The "
             "thresholds of the claims are the paper's, for its own task and network: a verdict says whether a number "
             "of these networks passes that threshold, not whether the paper is right."
         )
@@ -319,42 +373,45 @@ def first_screen(
 
 def is_the_papers(config: Config) -> bool:
     """Whether these are the paper's task, in either reading of its banned slots, and its network."""
-    return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
+    presets = (PRESETS["paper"], PRESETS["authors"])  # the two readings
+    return any(config.task == preset.task and config.model == preset.model for preset in presets)
 
 
 def _verb(task: Task) -> str:
-    """What is done with the values, as an infinitive."""
+    """What is done with the values, such as "to add mod 59"."""
     verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
     return f"to {verb} mod {task.modulus}"
 
 
 def name_of(network: Network) -> str:
+    """What the page calls a network: its seed and its run."""
     return f"seed {network.seed} of {network.name}"
 
 
-def _architecture(network: Network) -> str:
-    model = network.config.model
+def _architecture(config: Config) -> str:
+    """The size of a network in words, such as "2 layers of one head"."""
+    model = config.model
     heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
     return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
 
 
-def _summary(page: Page, networks: Sequence[Network]) -> None:
-    learned = [network for network in networks if binds(network)]
-    task = networks[0].config.task
-    example = examples.fitted(examples.ATTENTION, task)
-    such = "" if example is None else f" such as `{render(example, task)}`"
-    bind = "binds" if len(learned) == 1 else "bind"
+def _add_summary(page: Page, networks: Sequence[Network]) -> None:
+    """Adds what was trained on what, and how many of the networks bind variables in the end."""
+    n_binding = sum(binds(network) for network in networks)
+    config = networks[0].config
+    example = examples.fitted(examples.ATTENTION, config.task)  # None if the task has no such sequence
+    such_as = "" if example is None else f" such as `{render(example, config.task)}`"
+    bind = "binds" if n_binding == 1 else "bind"
     page.text(
-        f"A transformer with {_architecture(networks[0])} is trained on sequences{such}: to look variables up and "
-        f"{_verb(task)}. This page was made from {len(networks)} trained networks; {len(learned)} of them {bind} "
+        f"A transformer with {_architecture(config)} is trained on sequences{such_as}: to look variables up and "
+        f"{_verb(config.task)}. This page was made from {len(networks)} trained networks; {n_binding} of them {bind} "
         f"variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
     )
-    if not learned:
+    not_binding = [name_of(network) for network in networks if not binds(network)]
+    if n_binding == 0:
         page.text("No network binds variables in the end. That is a result, not an error.")
-    elif len(learned) < len(networks):
-        unbound = [network for network in networks if not binds(network)]
-        names = ", ".join(name_of(network) for network in unbound)
+    elif not_binding:
         page.text(
-            f"{len(unbound)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
-            "binding cannot be tested on them and are judged on the others."
+            f"{len(not_binding)} of {len(networks)} do not bind ({', '.join(not_binding)}): that is a result, not an "
+            "error. Claims about binding cannot be tested on them and are judged on the others."
         )

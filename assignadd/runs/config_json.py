@@ -21,7 +21,7 @@ from assignadd.config.task import OPERATIONS, named_operation
 from assignadd.runs.files import MOST_SETTINGS, read_input
 
 DEFAULTS = Config()
-SECTIONS = list(vars(DEFAULTS))
+SECTIONS = list(vars(DEFAULTS))  # task, model, optim, ...
 
 
 def read_config(path: Path, base: Config) -> Config:
@@ -34,20 +34,23 @@ def read_config(path: Path, base: Config) -> Config:
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
     values = parse(data, path.name)
-    if isinstance(values, dict) and values.keys() == {"config", "models"}:
+    is_of_a_run = isinstance(values, dict) and values.keys() == {"config", "models"}
+    if is_of_a_run:
         values = values["config"]
-    return with_settings(base, exact_settings(with_operation(_by_dotted_name(values))))
+    settings = with_operation(_by_dotted_name(values))
+    return with_settings(base, exact_settings(settings))
 
 
 def config_from(values: Any) -> Config:
     """The configuration of parsed JSON, `{"optim": {"lr": 0.001}, ...}`; what it leaves out has its default."""
-    return with_settings(DEFAULTS, exact_settings(_by_dotted_name(values)))
+    settings = _by_dotted_name(values)
+    return with_settings(DEFAULTS, exact_settings(settings))
 
 
 def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values by dotted names, each as the type that the setting has in Python.
+    """JSON values by dotted names, each as the type that the setting has in Python: a list as a tuple, 1 as 1.0.
 
-    A value of another type is left unchanged: `config.validate` refuses it in the words of the setting.
+    A value that cannot be of that type is left unchanged: `config.validate` refuses it in the words of the setting.
     """
     exact = dict(settings)
     for name in settings.keys() & SETTINGS.keys():
@@ -57,7 +60,7 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by dotted names; a file of answers that `task.operation` names is read into `task.table`.
+    """These settings by dotted names; where `task.operation` is a file of answers, with the answers in `task.table`.
 
     A configuration thus has the answers themselves; the file is not read again. N rows make `task.modulus` N, unless
     the settings have it.
@@ -66,8 +69,9 @@ def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(operation, str) or named_operation(operation):
         return dict(settings)
     rows = read_table(Path(operation))
-    table = tuple(answer for row in rows for answer in row)
-    return {"task.modulus": len(rows), "task.table": table, **settings, "task.operation": "table"}
+    answers = tuple(answer for row in rows for answer in row)
+    from_file = {"task.modulus": len(rows), "task.table": answers}
+    return from_file | dict(settings) | {"task.operation": "table"}
 
 
 def read_table(path: Path) -> list[list[int]]:
@@ -78,23 +82,29 @@ def read_table(path: Path) -> list[list[int]]:
         reason = error.strerror if isinstance(error, OSError) else "this one is not text"
         accepted = f"{OPERATIONS}, or a file with N rows of N answers ({reason})"
         raise ConfigError("task.operation", str(path), accepted) from error
+    is_json = text.lstrip().startswith("[")
     try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else _rows_of_text(text)
-        N = len(rows)
-        is_table = N >= 2 and all(isinstance(row, list) and len(row) == N for row in rows)
-        is_table = is_table and all(type(answer) is int and 0 <= answer < N for row in rows for answer in row)
+        rows = json.loads(text) if is_json else _rows_of_text(text)
     except (ValueError, RecursionError):
-        is_table = False
-    if not is_table:
+        rows = []
+    if not _is_table_of_answers(rows):
         expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces, commas or as JSON"
         raise ConfigError("task.operation", str(path), expected)
     return rows
 
 
 def _rows_of_text(text: str) -> list[list[int]]:
-    """The numbers in each line that is not empty, which spaces, commas or semicolons separate."""
+    """A row for each line that is not empty: its numbers, which are separated by spaces, commas or semicolons."""
     lines = [line.strip(",; ") for line in text.splitlines() if line.strip()]
     return [[int(word) for word in re.split(r"[,;\s]+", line)] for line in lines]
+
+
+def _is_table_of_answers(rows: list[Any]) -> bool:
+    """Whether these are N rows of N whole numbers from 0 to N - 1, N being at least 2."""
+    N = len(rows)
+    if N < 2 or not all(isinstance(row, list) and len(row) == N for row in rows):
+        return False
+    return all(type(answer) is int and 0 <= answer < N for row in rows for answer in row)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
@@ -107,56 +117,64 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
     # A whole number given for a float (lr=1) is written as the float it means.
     exact = config_from(msgspec.to_builtins(config))
-    written = msgspec.to_builtins(exact)
+    sections = msgspec.to_builtins(exact)
     for name, field in SETTINGS.items():
         section, _, key = name.partition(".")
-        if field.metadata.get("added_later") and attrgetter(name)(exact) == field.default:
-            del written[section][key]
+        is_default = attrgetter(name)(exact) == field.default
+        if field.metadata.get("added_later") and is_default:
+            del sections[section][key]
     document = {
-        "config": {section: values for section, values in written.items() if values},
+        "config": {section: values for section, values in sections.items() if values},
         "models": [{"seed": member.seed, **exact_settings(dict(member.settings))} for member in members],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
-    """The settings of a run and its models."""
+    """The settings of a run and its models, from the bytes of its `config.json`."""
     document = parse(data, "config.json")
     if not isinstance(document, dict) or document.keys() != {"config", "models"}:
         raise ConfigError("run", document, "an object with the fields config, models")
-    config, models = config_from(document["config"]), document["models"]
+    config = config_from(document["config"])
+    models = document["models"]
     if not isinstance(models, list) or not models:
         raise ConfigError("models", models, "a list of at least one model")
     return config, tuple(_member(f"models[{i}]", model, config) for i, model in enumerate(models))
 
 
 Settings = tuple[Config, Sequence[Member]]
+"""The settings of a run: the configuration that its models share, and each model's seed and settings of its own."""
 
 
 def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | None:
-    """The first setting in which two runs differ, with both values: a dotted name, or that of a model's setting."""
-    fields, other_fields = _fields(run), _fields(other)
-    for name in fields | other_fields:
-        if fields.get(name) != other_fields.get(name):
-            return name, fields.get(name), other_fields.get(name)
+    """The first setting in which two runs differ, and its value in each; None where they are the same.
+
+    The setting is named as in optim.lr, or models[0].seed for what a single model has.
+    """
+    values = _values_by_name(run)
+    other_values = _values_by_name(other)
+    for name in values | other_values:  # a setting that a model does not have is None
+        if values.get(name) != other_values.get(name):
+            return name, values.get(name), other_values.get(name)
     return None
 
 
-def _fields(run: Settings) -> dict[str, Any]:
+def _values_by_name(run: Settings) -> dict[str, Any]:
     """All settings of a run by name, those of its models as models[0].seed."""
     config, members = run
-    fields = {name: attrgetter(name)(config) for name in SETTINGS}
-    fields["number of models"] = len(members)
+    values = {name: attrgetter(name)(config) for name in SETTINGS}
+    values["number of models"] = len(members)
     for i, member in enumerate(members):
-        for name, value in {"seed": member.seed, **dict(member.settings)}.items():
-            fields[f"models[{i}].{name}"] = value
-    return fields
+        values[f"models[{i}].seed"] = member.seed
+        for name, value in member.settings:
+            values[f"models[{i}].{name}"] = value
+    return values
 
 
 def parse(data: bytes, name: str) -> Any:
-    """JSON without repeated keys, NaN or infinities."""
+    """The values in the bytes of a JSON file; repeated keys, NaN and infinities are refused, in errors that name it."""
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, value in pairs:
             if key in values:
@@ -164,14 +182,16 @@ def parse(data: bytes, name: str) -> Any:
             values[key] = value
         return values
 
-    def refuse(constant: str) -> None:
+    def refuse_constant(constant: str) -> None:  # NaN, Infinity or -Infinity
         raise ConfigError(name, constant, "finite numbers")
 
     try:
-        return json.loads(data.decode(), object_pairs_hook=unique, parse_constant=refuse)
+        return json.loads(data.decode(), object_pairs_hook=object_of, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
-        place, text = f"{name} line {error.lineno} column {error.colno}", error.doc[error.pos : error.pos + 12]
-        raise ConfigError(place, text, f"JSON ({error.msg[:1].lower()}{error.msg[1:]})") from error
+        place = f"{name} line {error.lineno} column {error.colno}"
+        text = error.doc[error.pos : error.pos + 12]  # enough to find the place
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise ConfigError(place, text, f"JSON ({reason})") from error
     except UnicodeDecodeError as error:
         raise ConfigError(name, data[error.start : error.start + 4], "JSON in UTF-8") from error
     except ConfigError:
@@ -181,17 +201,18 @@ def parse(data: bytes, name: str) -> Any:
 
 
 def _by_dotted_name(values: Any) -> dict[str, Any]:
-    """`{"optim": {"lr": 1}}` as `{"optim.lr": 1}`."""
+    """Settings by their dotted names: `{"optim": {"lr": 1}}` becomes `{"optim.lr": 1}`; unknown names are refused."""
     settings = {}
-    for section, fields in _object("config", values, SECTIONS).items():
-        known = [name.partition(".")[2] for name in SETTINGS if name.partition(".")[0] == section]
-        for field, value in _object(section, fields, known).items():
+    for section, fields in _known_fields("config", values, SECTIONS).items():
+        prefix = f"{section}."
+        fields_of_section = [name.removeprefix(prefix) for name in SETTINGS if name.startswith(prefix)]
+        for field, value in _known_fields(section, fields, fields_of_section).items():
             settings[f"{section}.{field}"] = value
     return settings
 
 
-def _object(name: str, values: Any, known: Sequence[str]) -> dict[str, Any]:
-    """These values, or an error unless they are a JSON object with known keys."""
+def _known_fields(name: str, values: Any, known: Sequence[str]) -> dict[str, Any]:
+    """`values`, after a check that they are a JSON object with known keys; errors name it as `name`."""
     if not isinstance(values, dict):
         raise ConfigError(name, values, "an object with fields among " + ", ".join(known))
     for key, value in values.items():
@@ -202,7 +223,10 @@ def _object(name: str, values: Any, known: Sequence[str]) -> dict[str, Any]:
 
 
 def _member(name: str, values: Any, config: Config) -> Member:
-    """A model's seed and settings; the first version's names, null where the stack's value counts, are read too."""
+    """A model's seed and settings from an object of JSON, such as {"seed": 3, "optim.lr": 0.01}.
+
+    Files of the first version are read too: they have short names such as `lr`, and null for the value of the stack.
+    """
     if not isinstance(values, dict):
         raise ConfigError(name, values, "an object with a seed and settings")
     fields = {str(field): value for field, value in values.items() if field != "seed"}

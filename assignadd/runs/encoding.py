@@ -30,20 +30,26 @@ if TYPE_CHECKING:
 # Of a table: a few kilobytes of Parquet can unpack to any number.
 MOST_CELLS = 150_000_000
 PREFIX = "assignadd-seal:"
+# What stands in a file until its seal is known: as long as the seal, which then replaces it.
 BLANK = PREFIX + "0" * 64
 SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file with these tensors."""
+    separate = {name: _in_memory_of_its_own(tensor) for name, tensor in tensors.items()}
     # One metadata key only: the order of several would differ from one process to the next.
-    return safetensors.torch.save({name: _alone(t) for name, t in tensors.items()}, metadata={"format": "pt"})
+    return safetensors.torch.save(separate, metadata={"format": "pt"})
 
 
-def _alone(tensor: Tensor) -> Tensor:
-    """The tensor in memory of its own: safetensors refuses tensors that share memory, as the weights of a stack do."""
+def _in_memory_of_its_own(tensor: Tensor) -> Tensor:
+    """The tensor on the CPU, copied where it is a view of more memory than its own, as the weights of a stack are.
+
+    safetensors refuses tensors that share memory.
+    """
     tensor = tensor.detach().cpu().contiguous()
-    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
+    is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
+    return tensor.clone() if is_view else tensor
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
@@ -55,71 +61,82 @@ def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 
 def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
-    """The stack of these weights with a leading axis M, or an error if they are not those of the model.
+    """The stack of these weights with a leading axis M; a RunError that names the file `where` if they do not fit.
 
-    Weights in half precision, as in a run of the package, are widened.
+    Weights in half precision, as in the runs that come with the package, are widened to the precision of the settings.
     """
     dtype = getattr(torch, config.numerics.dtype)
-    weights = {name: w.to(dtype) if w.dtype == torch.float16 else w for name, w in weights.items()}
+    weights = {name: weight.to(dtype) if weight.dtype == torch.float16 else weight for name, weight in weights.items()}
     if problem := _weights_problem(weights, config, M):
         raise RunError(f"{where} does not fit the run's model: {problem}")
     return Stack(config, flatten(config, weights))
 
 
 def _weights_problem(weights: Mapping[str, Tensor], config: Config, n_models: int) -> str | None:
-    """What is wrong with names, shapes and types of weights."""
-    expected = {weight: (n_models, *shape) for weight, shape in weight_shapes(config).items()}
-    if weights.keys() != expected.keys():
-        odd = sorted(weights.keys() ^ expected.keys())[0]
-        return f"{odd} is {'extra' if odd in weights else 'missing'}"
-    for weight, shape in expected.items():
-        tensor = weights[weight]
-        if tensor.shape != shape or str(tensor.dtype) != f"torch.{config.numerics.dtype}":
-            return f"{weight} is {tensor.dtype} {tuple(tensor.shape)}, not {config.numerics.dtype} {shape}"
+    """What is wrong with the names, shapes or types of a stack's weights; None where nothing is."""
+    expected_shapes = {name: (n_models, *shape) for name, shape in weight_shapes(config).items()}
+    in_one_alone = sorted(weights.keys() ^ expected_shapes.keys())
+    if in_one_alone:
+        name = in_one_alone[0]
+        return f"{name} is {'extra' if name in weights else 'missing'}"
+    dtype = config.numerics.dtype
+    for name, shape in expected_shapes.items():
+        tensor = weights[name]
+        if tensor.shape != shape or str(tensor.dtype) != f"torch.{dtype}":
+            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, not {dtype} {shape}"
     return None
 
 
 def state_problem(state: Mapping[str, Tensor], config: Config, n_models: int, step: int | None) -> str | None:
-    """What is wrong with a training state: its weights and its step must be those of the run."""
-    weights, at = state.get("weights", torch.empty(0)), state.get("step", torch.empty(0))
-    size = sum(math.prod(shape) for shape in weight_shapes(config).values())
-    if weights.shape != (n_models, size) or str(weights.dtype) != f"torch.{config.numerics.dtype}":
-        return f"its weights are {weights.dtype} {tuple(weights.shape)}, not {config.numerics.dtype} {(n_models, size)}"
-    return None if at.numel() == 1 and at.item() == step else f"it is not of step {step}"
+    """What is wrong with a training state: its weights and its step must be those of the run; None where they are."""
+    absent = torch.empty(0)
+    weights = state.get("weights", absent)  # (M, number of weights)
+    state_step = state.get("step", absent)
+    shape = (n_models, sum(math.prod(shape) for shape in weight_shapes(config).values()))
+    dtype = config.numerics.dtype
+    if weights.shape != shape or str(weights.dtype) != f"torch.{dtype}":
+        return f"its weights are {weights.dtype} {tuple(weights.shape)}, not {dtype} {shape}"
+    if state_step.numel() != 1 or state_step.item() != step:
+        return f"it is not of step {step}"
+    return None
 
 
 def sealed(data: bytes) -> bytes:
-    """These bytes, in which `BLANK` stands once, with their seal in its place."""
+    """These bytes, in which `BLANK` stands once, with their seal instead of it: the sha256 of the bytes given here."""
     before, after = data.split(BLANK.encode())
-    return before + PREFIX.encode() + hashlib.sha256(data).hexdigest().encode() + after
+    seal = PREFIX + hashlib.sha256(data).hexdigest()
+    return before + seal.encode() + after
 
 
 def check_seal(data: bytes, name: str) -> None:
-    """Refuses bytes that are not just as `sealed` returned them; errors name them as `name`."""
+    """Raises a RunError, which names the file as `name`, unless its bytes are just as `sealed` returned them."""
     seals = list(SEAL.finditer(data))
     if len(seals) != 1:
         raise RunError(f"{name} has no seal: it is damaged, foreign, or from an earlier version")
-    start, end = seals[0].span()
-    unsealed = data[:start] + BLANK.encode() + data[end:]
-    if hashlib.sha256(unsealed).hexdigest().encode() != seals[0][1]:
+    seal = seals[0]
+    before_sealing = data[: seal.start()] + BLANK.encode() + data[seal.end() :]
+    if hashlib.sha256(before_sealing).hexdigest().encode() != seal[1]:  # the 64 digits
         raise RunError(f"{name} is damaged or was edited: its seal does not fit")
 
 
 def is_sealed_with(data: bytes, word: str) -> bool:
-    """Whether these bytes look like a sealed file of ours, damaged perhaps, with a column or an entry of this name."""
+    """Whether these bytes have a seal of ours and this word, such as the name of a column; the seal is not checked."""
     return PREFIX.encode() in data and word.encode() in data
 
 
 def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
-    """A sealed Parquet file with these entries in its metadata, compressed at this level of zstd."""
-    data = io.BytesIO()
+    """A sealed Parquet file of this table, with the entries of `about` in its metadata.
+
+    It is compressed by zstd, at this level or at the level that Polars chooses.
+    """
+    file = io.BytesIO()
     metadata = {**about, "seal": BLANK}
-    table.write_parquet(data, compression="zstd", compression_level=level, statistics=False, metadata=metadata)
-    return sealed(data.getvalue())
+    table.write_parquet(file, compression="zstd", compression_level=level, statistics=False, metadata=metadata)
+    return sealed(file.getvalue())
 
 
 def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, str]]:
-    """The table and the metadata of a sealed Parquet file."""
+    """The table and the metadata of a sealed Parquet file, from its bytes; errors name it as `name`."""
     import polars
 
     check_seal(data, name)

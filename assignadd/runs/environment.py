@@ -15,6 +15,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a process of a run computed with, as the manifest of the run records it."""
+
     python: str
     torch: str
     numpy: str
@@ -45,35 +47,46 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def changes(self, since: Environment) -> list[str]:
-        """What may change the last bits of a number, against an earlier environment."""
-        pairs = [(name, getattr(since, name), getattr(self, name)) for name in ("torch", "device", "threads", "commit")]
-        return [f"{name} {before} -> {after}" for name, before, after in pairs if before != after]
+        """What differs from the environment `since` and may change the last bits of a number: "threads 1 -> 2"."""
+        changes = []
+        for name in ("torch", "device", "threads", "commit"):
+            before, now = getattr(since, name), getattr(self, name)
+            if before != now:
+                changes.append(f"{name} {before} -> {now}")
+        return changes
 
 
 def source_commit(folder: Path) -> tuple[str | None, bool | None]:
-    """The commit checked out where `folder` is tracked, and whether its files differ from it."""
-    if not _git(folder, "ls-files", "--", "."):
-        # For example a copied tree, or a virtual environment inside somebody else's repository.
-        named = os.environ.get("ASSIGNADD_COMMIT")
-        return named, None if named else False
+    """The commit checked out where `folder` is tracked, and whether its files differ from it.
+
+    Where Git does not track the folder, the commit is that of the variable ASSIGNADD_COMMIT, with which nothing was
+    compared (None); without that variable there is no commit, and False.
+    """
+    is_tracked = _git(folder, "ls-files", "--", ".") != ""
+    if not is_tracked:  # for example a copied tree, or a virtual environment inside somebody else's repository
+        commit = os.environ.get("ASSIGNADD_COMMIT")
+        return commit, None if commit else False
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
     commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
-    if not commits or commits[0] == "(initial)":
+    if not commits or commits[0] == "(initial)":  # a repository without commits
         return None, False
-    return commits[0], any(not line.startswith("#") for line in status)
+    changed_files = [line for line in status if not line.startswith("#")]
+    return commits[0], bool(changed_files)
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What a Git command prints in this folder; nothing where it fails."""
+    """What a Git command prints in this folder; "" where it fails."""
     # Git's own variables, set inside its hooks, would point it at another repository.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"  # `git status` shall write nothing
+    command = ["git", *arguments]
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=True
+        process = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout
+    return process.stdout
 
 
 def _device_name(device: str) -> str:
@@ -90,8 +103,11 @@ def _device_name(device: str) -> str:
 def cpu_model() -> str:
     """The model of this machine's processor, such as "Neoverse-N1"; its instruction set where none is known."""
     try:
-        done = subprocess.run(["lscpu"], capture_output=True, text=True, timeout=20, env={"LC_ALL": "C"})
+        process = subprocess.run(["lscpu"], capture_output=True, text=True, timeout=20, env={"LC_ALL": "C"})
+        lines = process.stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in done.stdout.splitlines() if line.startswith("Model name:")]
-    return names[0] if names else platform.processor() or platform.machine()
+        lines = []
+    for line in lines:
+        if line.startswith("Model name:"):
+            return line.removeprefix("Model name:").strip()
+    return platform.processor() or platform.machine()

@@ -16,16 +16,19 @@ from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
 
 MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
+# The file that says what a folder of ours is for, such as "assignadd sweep", and of how many bytes it is read.
 MARK = ".assignadd"
-MOST_MARKED = 1000
+MOST_OF_MARK = 1000
 MOST_BYTES = 1 << 30  # of a file where nothing says how large it may be
-MOST_SETTINGS = 16 << 20  # of settings, which for thousands of models take less
+# Of a file of settings: those of thousands of models take less.
+MOST_SETTINGS = 16 << 20  # 16 MiB
 
 
 def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file in one of our folders, or the first ones; refused if that is more than `most`.
+    """The bytes of the file `name` in one of our folders, or its `first` bytes.
 
-    Links are not followed.
+    A RunError for what is missing, is not a regular file, is reached through a link, or where that is more than `most`
+    bytes.
     """
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
@@ -76,24 +79,28 @@ def claim_folder(folder: Path, kind: str) -> None:
     except OSError as error:
         reason = atomic.reason(error)
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
-    folder_is = _kind(folder)
-    if folder_is is None:
-        # A kill may have left the mark half written.
-        unmarked = [name for name in entries if not name.startswith(f".{MARK}.")]
-        foreign = [name for name in unmarked if _kind(folder / name) in (None, "run")]
+    present_kind = _kind(folder)
+    if present_kind is None:
+        # A kill may have left the temporary file of the mark. A run counts as foreign: a folder of runs, such as runs/,
+        # is not for other output.
+        others = [name for name in entries if not name.startswith(f".{MARK}.")]
+        foreign = [name for name in others if _kind(folder / name) in (None, "run")]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
         atomic.write(folder / MARK, f"assignadd {kind}\n".encode())
-    elif folder_is != kind:
+    elif present_kind != kind:
         raise DestinationError(
-            f"{folder} holds an assignadd {folder_is}, not an assignadd {kind}; choose another --out"
+            f"{folder} holds an assignadd {present_kind}, not an assignadd {kind}; choose another --out"
         )
     atomic.discard_leftovers(folder)
 
 
 def folder_inside(folder: Path, name: str) -> Path:
-    """A folder in a claimed one, made where it is missing, and not reached through a link."""
+    """The folder `name`, such as "figures" or "a/b", in a claimed one; made where it is missing.
+
+    Refused where it, or a folder on the way to it, is a link.
+    """
     inside = folder
     for part in Path(name).parts:
         inside = inside / part
@@ -104,31 +111,41 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run."""
+    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run.
+
+    `is_ours` is given the bytes of the file that is there.
+    """
     if path.is_symlink():
         raise DestinationError(f"{path} is a symbolic link, which is not written through; choose another file")
-    for folder in list(path.absolute().parents)[:2]:
-        run = (folder / MANIFEST).exists() and (folder / CONFIG).exists()
-        if run and path.absolute() != folder / MEASURES:
+    for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that
+        if _is_run(folder) and path.absolute() != folder / MEASURES:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
-    if os.path.lexists(path) and not (path.is_file() and _is(path, is_ours)):
+    may_be_replaced = not os.path.lexists(path) or (path.is_file() and _is_recognised(path, is_ours))
+    if not may_be_replaced:
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
 
 
-def _is(path: Path, ours: Callable[[bytes], bool]) -> bool:
-    """Whether a regular file of a size that we read has this property."""
+def _is_recognised(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
+    """Whether a path is a regular file, of a size that we read, that `is_ours` recognises."""
     try:
-        return ours(read_regular(path.parent, path.name))
+        return is_ours(read_regular(path.parent, path.name))
     except RunError:
         return False
 
 
 def _kind(folder: Path) -> str | None:
-    """What a folder of ours is for; None for any other."""
-    if (folder / MANIFEST).exists() and (folder / CONFIG).exists():
+    """What a folder of ours is for, such as "sweep"; None for any other."""
+    if _is_run(folder):
         return "run"
     try:
-        words = read_regular(folder, MARK, first=MOST_MARKED).decode().split()
+        words = read_regular(folder, MARK, first=MOST_OF_MARK).decode().split()
     except (RunError, UnicodeDecodeError):
         return None
-    return " ".join(words[1:]) if words[:1] == ["assignadd"] else None
+    if words[:1] != ["assignadd"]:
+        return None
+    return " ".join(words[1:])
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder has the files that every run has."""
+    return (folder / MANIFEST).exists() and (folder / CONFIG).exists()

@@ -52,6 +52,8 @@ NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class Run:
+    """A run as it was when it was opened; `Run.open` makes one of a folder."""
+
     def __init__(self, path: Path, manifest: Manifest, config: Config, members: Sequence[Member]):
         self.path = path
         self.manifest = manifest
@@ -66,7 +68,8 @@ class Run:
             raise RunError(f"no run at {path}; `assignadd runs list` shows what there is")
         manifest = read_manifest(path)
         config, members = read_settings(path, manifest)
-        if manifest.seeds != tuple(m.seed for m in members) or manifest.dtype != config.numerics.dtype:
+        seeds = tuple(member.seed for member in members)
+        if manifest.seeds != seeds or manifest.dtype != config.numerics.dtype:
             raise RunError(f"{path / MANIFEST} has other seeds or another dtype than {path / CONFIG}")
         return cls(path, manifest, config, members)
 
@@ -82,40 +85,52 @@ class Run:
 
     @property
     def step(self) -> int:
+        """The updates that are committed."""
         return self.manifest.step
 
     @property
     def finished(self) -> bool:
+        """Whether the last step of the settings is committed."""
         return self.manifest.finished
 
     @property
     def wall_seconds(self) -> float:
+        """How long all processes that trained the run took, in seconds."""
         return sum(session.seconds for session in self.manifest.sessions)
 
     @property
     def document(self) -> dict[str, Any]:
-        """The settings as they stand in `config.json`."""
+        """The settings and the models as JSON values, as they stand in `config.json`."""
         return parse(run_document(self.config, self.members), CONFIG)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What the run was made with (last), and from which files if it was imported."""
+        """The environment of the last session, and from which files the run was made if it was imported."""
         sessions = self.manifest.sessions
-        last = msgspec.to_builtins(sessions[-1].environment) if sessions else {}
-        return last | {"sessions": len(sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
+        environment = msgspec.to_builtins(sessions[-1].environment) if sessions else {}
+        return environment | {
+            "sessions": len(sessions),
+            "dtype": self.manifest.dtype,
+            "sources": self.manifest.sources,
+        }
 
     def index_of(self, seed: int | None) -> int:
-        """Which model of the stack has this seed; the first for None."""
+        """The place in the stack of the model with this seed; 0, the first model, for None."""
+        if seed is None:
+            return 0
         seeds = self.manifest.seeds
-        if seed is not None and seed not in seeds:
+        if seed not in seeds:
             raise RunError(f"run {self.name} has no seed {seed}; it has {', '.join(map(str, seeds))}")
-        return 0 if seed is None else seeds.index(seed)
+        return seeds.index(seed)
 
     @property
     def diverged_at(self) -> list[int | None]:
         """For each model, the step at which its loss was no longer finite; None where it always was."""
-        last = self.metrics()[-len(self.members) :]
-        return [row.get("diverged_at") for row in last] or [None] * len(self.members)
+        n_models = len(self.members)
+        last_evaluation = self.metrics()[-n_models:]  # a row per model; no rows before the first evaluation
+        if not last_evaluation:
+            return [None] * n_models
+        return [row.get("diverged_at") for row in last_evaluation]
 
     @property
     def steps(self) -> list[int]:
@@ -125,7 +140,8 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """A hash of all checkpoints; measures stored with another hash are not of this run."""
-        hashes = (self.manifest.files[name].sha256 for name in self.manifest.numbered(CHECKPOINTS).values())
+        names = self.manifest.numbered(CHECKPOINTS).values()
+        hashes = [self.manifest.files[name].sha256 for name in names]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
     @cached_property
@@ -134,11 +150,12 @@ class Run:
         return self._read_seen()
 
     def _read_seen(self) -> Tensor:
-        loaded = self._tensors(SPLITS)
-        shape = (len(self.members), *self.config.task.tuples)
-        if list(loaded) != ["seen"] or str(loaded["seen"].dtype) != "torch.bool" or loaded["seen"].shape != shape:
+        """`seen`, read from the folder each time: `verify` checks the file and not what was read before."""
+        tensors = self._tensors(SPLITS)
+        shape = (len(self.members), *self.config.task.tuples)  # (M, N, N) for two operands
+        if list(tensors) != ["seen"] or str(tensors["seen"].dtype) != "torch.bool" or tensors["seen"].shape != shape:
             raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
-        return loaded["seen"]
+        return tensors["seen"]
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
@@ -153,45 +170,57 @@ class Run:
         """The message that a step has no checkpoint, with the nearest that has one."""
         if not self.steps:
             return f"run {self.name} has no checkpoints yet; train it on"
-        nearest = min(self.steps, key=lambda with_checkpoint: abs(with_checkpoint - step))
+        nearest = min(self.steps, key=lambda other_step: abs(other_step - step))
         return f"run {self.name} has no checkpoint at step {step}; the nearest is at {nearest}: pass --step {nearest}"
 
     def checkpoint_sha256(self, step: int) -> str:
-        """The sha256 of the file of a checkpoint that there is."""
-        return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
+        """The sha256 of the file of the checkpoint at this step, which has to be one of `steps`."""
+        name = self.manifest.numbered(CHECKPOINTS)[step]
+        return self.manifest.files[name].sha256
 
     def at(self, step: int | None = None) -> tuple[int, Stack]:
-        """A step, the last unless it is given, and the checkpoint there."""
-        step = max(self.steps, default=0) if step is None else step
+        """The step `step`, for None the last that has a checkpoint, and the checkpoint there."""
+        if step is None:
+            step = max(self.steps, default=0)
         return step, self.checkpoint(step)
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
-        """Why models of a checkpoint cannot be measured, by their index: they had diverged, or are not finite."""
+        """Why models of the checkpoint at `step` cannot be measured, by their index; the others are not in it.
+
+        A model cannot be measured if it had diverged by then, or if its weights are not finite.
+        """
         try:
-            diverged = self.diverged_at
+            diverged_at_steps = self.diverged_at
         except RunError:  # damaged metrics: the weights alone have to tell
-            diverged = [None] * len(self.members)
+            diverged_at_steps = [None] * len(self.members)
+        is_finite = stack.flat.isfinite().all(1).tolist()  # (M,)
         reasons = {}
-        finite = stack.flat.isfinite().all(1).tolist()
-        for i, (seed, diverged_at) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
+        for i, seed in enumerate(self.manifest.seeds):
+            diverged_at = diverged_at_steps[i]
             if diverged_at is not None and diverged_at <= step:
-                before = [earlier for earlier in self.steps if earlier < diverged_at]
-                hint = f"; --step {before[-1]} is from before that" if before else ""
+                steps_before = [earlier for earlier in self.steps if earlier < diverged_at]
+                hint = f"; --step {steps_before[-1]} is from before that" if steps_before else ""
                 reasons[i] = f"seed {seed} of {self.name} diverged at step {diverged_at}: its loss was not finite{hint}"
-            elif not finite[i]:
+            elif not is_finite[i]:
                 reasons[i] = f"seed {seed} of {self.name} has weights at step {step} that are not finite"
         return reasons
 
     def model_at(self, step: int | None, index: int) -> tuple[int, Stack]:
-        """As `at`, for one model, which is refused if it has diverged."""
+        """A step, for None the last that has a checkpoint, and one model there as a stack of one.
+
+        A RunError if the model has diverged by then.
+        """
         step, stack = self.at(step)
-        unsound = self.unsound(step, stack)
-        if index in unsound:
-            raise RunError(unsound[index])
+        reasons = self.unsound(step, stack)
+        if index in reasons:
+            raise RunError(reasons[index])
         return step, stack.models(index)
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
-        """One model over training: the stack of its checkpoints at these steps (default: all)."""
+        """One model over training: the stack of its checkpoints at these steps (default: all).
+
+        `model` is its place in the run, counted from 0.
+        """
         from assignadd.model.stack import concatenate
 
         if not 0 <= model < len(self.members):
@@ -205,7 +234,9 @@ class Run:
         """The newest training state, no later than step `at_most`; None where there is none."""
         states = self.manifest.numbered(STATES)
         steps = [step for step in states if at_most is None or step <= at_most]
-        return self._state(states[steps[-1]]) if steps else None
+        if not steps:
+            return None
+        return self._state(states[steps[-1]])
 
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
@@ -226,10 +257,12 @@ class Run:
                 self._check(name)
             except RunError as error:
                 problems[name] = str(error)
+        if not problems:
+            return []
         # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
-        listed = self.manifest.files
-        listed_now = read_manifest(self.path).files if problems else {}
-        return [problem for name, problem in problems.items() if listed_now.get(name) == listed.get(name)]
+        files_then = self.manifest.files
+        files_now = read_manifest(self.path).files
+        return [problem for name, problem in problems.items() if files_now.get(name) == files_then.get(name)]
 
     def _check(self, name: str) -> None:
         """Raises a RunError if a file of the run cannot be used; measures may be absent."""
@@ -253,7 +286,8 @@ class Run:
         """The training state in a file of the run."""
         from assignadd.runs.encoding import state_problem
 
-        state, step = self._tensors(name), self.manifest.files[name].step
+        state = self._tensors(name)
+        step = self.manifest.files[name].step
         if problem := state_problem(state, self.config, len(self.members), step):
             raise RunError(f"{self.path / name} does not fit the run: {problem}")
         return state
@@ -262,9 +296,8 @@ class Run:
         """The tensors in a committed file of the run."""
         from assignadd.runs.encoding import decode_tensors
 
-        return decode_tensors(
-            read_committed(self.path, self.manifest, name, self.most_bytes(name)), str(self.path / name)
-        )
+        data = read_committed(self.path, self.manifest, name, self.most_bytes(name))
+        return decode_tensors(data, str(self.path / name))
 
     def most_bytes(self, name: str) -> int:
         """More bytes than a committed file of a run with these settings has."""
@@ -278,7 +311,7 @@ class Run:
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
-    """The settings of the run in a folder, and its models."""
+    """The settings of the run in a folder, and its models; a RunError where they cannot be read."""
     try:
         return read_run_document(read_committed(folder, manifest, CONFIG, MOST_SETTINGS))
     except ConfigError as error:
@@ -286,7 +319,7 @@ def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Membe
 
 
 def shipped(name: str) -> Path:
-    """The folder of a run that comes with the package: such as `census-six` (see results/README.md)."""
+    """The folder of a run that comes with the package, by its name such as `census-six` (see results/README.md)."""
     if not (NETWORKS / name / MANIFEST).exists():
         names = sorted(manifest.parent.name for manifest in NETWORKS.glob(f"*/{MANIFEST}"))
         raise RunError(f"no run {name!r} comes with the package; it has {', '.join(names)}")
@@ -300,13 +333,17 @@ def open_run(run: str | os.PathLike[str] | Run) -> Run:
     for folder in (Path(run), Path("runs") / run, NETWORKS / run):
         if (folder / MANIFEST).exists():
             return Run.open(folder)
-    names = [manifest.parent.name for root in (Path("runs"), NETWORKS) for manifest in root.glob(f"*/{MANIFEST}")]
-    meant = did_you_mean(Path(run).name, names)
-    raise RunError(f"no run at {run}{meant}; `assignadd runs list` shows what there is")
+    manifests = [*Path("runs").glob(f"*/{MANIFEST}"), *NETWORKS.glob(f"*/{MANIFEST}")]
+    names = [manifest.parent.name for manifest in manifests]
+    suggestion = did_you_mean(Path(run).name, names)
+    raise RunError(f"no run at {run}{suggestion}; `assignadd runs list` shows what there is")
 
 
 def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
-    """The runs under `root` by name, and a line for each that cannot be opened; runs are not looked for inside runs."""
+    """The runs under `root`, sorted by folder, and a line for each that cannot be opened.
+
+    Runs are not looked for inside runs.
+    """
     runs, problems = [], []
     for folder in _run_folders(root):
         try:
@@ -319,20 +356,24 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
 def newest_run(root: str | os.PathLike[str]) -> Run | None:
     """The run under `root` that was committed to last; None where there is none."""
     folders = _run_folders(root)
-    return Run.open(max(folders, key=lambda folder: (folder / MANIFEST).lstat().st_mtime_ns)) if folders else None
+    if not folders:
+        return None
+    # Every commit replaces the manifest.
+    newest = max(folders, key=lambda folder: (folder / MANIFEST).lstat().st_mtime_ns)
+    return Run.open(newest)
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
-    """The folders under `root` that have a manifest, but none inside another."""
+    """The folders under `root` that have a manifest, but none inside another, in alphabetical order."""
     folders = []
-    for folder, inner, files in os.walk(root):
+    for folder, subfolders, files in os.walk(root):
         if MANIFEST in files:
             folders.append(Path(folder))
-            inner.clear()
+            subfolders.clear()  # which tells `os.walk` not to look into them
     return sorted(folders)
 
 
-# Seeds that are not consecutive are listed in the name of a run's folder up to this number.
+# Seeds that are not consecutive are all in the name of a run's folder up to this number of seeds.
 MOST_LISTED = 6
 
 
@@ -350,18 +391,23 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
     preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
     seeds = [member.seed for member in members]
-    consecutive = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
+    label, names_every_seed = _label_of_seeds(seeds)
+    has_settings_of_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
+    if names_every_seed and has_settings_of_preset:
+        return root / f"{preset}-{label}"
+    return root / f"{preset}-{label}-{hashlib.sha256(document).hexdigest()[:6]}"
+
+
+def _label_of_seeds(seeds: Sequence[int]) -> tuple[str, bool]:
+    """The seeds as a part of a folder's name, and whether it tells all of them."""
     if len(seeds) == 1:
-        label = f"seed-{seeds[0]}"
-    elif consecutive:
-        label = f"seeds-{seeds[0]}-{seeds[-1]}"
-    else:
-        label = "seeds-" + "+".join(map(str, seeds)) if len(seeds) <= MOST_LISTED else f"{len(seeds)}-seeds"
-    plain = root / f"{preset}-{label}"
-    listed = consecutive or len(seeds) <= MOST_LISTED
-    if listed and config == PRESETS[preset] and members == tuple(map(Member, seeds)):
-        return plain
-    return root / f"{plain.name}-{hashlib.sha256(document).hexdigest()[:6]}"
+        return f"seed-{seeds[0]}", True
+    are_consecutive = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+    if are_consecutive:
+        return f"seeds-{seeds[0]}-{seeds[-1]}", True
+    if len(seeds) <= MOST_LISTED:
+        return "seeds-" + "+".join(map(str, seeds)), True
+    return f"{len(seeds)}-seeds", False
 
 
 def _n_differences(config: Config, preset: Config) -> int:

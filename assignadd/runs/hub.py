@@ -34,6 +34,7 @@ from assignadd.runs.manifest import CONFIG, Blob
 SCHEME = "hf://"
 FILES: Final = "files.json"
 FORMAT = 1
+# Groups: seed, step.
 CHECKPOINT = re.compile(r"checkpoints/seed-(\d+)/(\d{8,})\.safetensors", re.ASCII)
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
@@ -47,9 +48,13 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int = FORMAT
 
     def steps(self, seed: int) -> list[int]:
-        """The steps at which there are weights of this seed."""
-        matches = (CHECKPOINT.fullmatch(name) for name in self.files)
-        return sorted(int(match[2]) for match in matches if match and int(match[1]) == seed)
+        """The steps at which there are weights of this seed, in order."""
+        steps = []
+        for name in self.files:
+            match = CHECKPOINT.fullmatch(name)
+            if match and int(match[1]) == seed:
+                steps.append(int(match[2]))
+        return sorted(steps)
 
 
 def checkpoint_name(seed: int, step: int) -> str:
@@ -65,16 +70,17 @@ def load_published(address: str, step: int | None = None, seed: int | None = Non
     """
     repository, _, revision = address.removeprefix(SCHEME).partition("@")
     check_repository(repository)
-    index = _index(address, _fetch(repository, FILES, revision))
-    name = _chosen(address, index, step, seed)
-    config, _ = read_run_document(_checked(repository, CONFIG, revision, index))
-    weights = decode_tensors(_checked(repository, name, revision, index), f"{address}/{name}")
-    stack = stack_of(config, {weight: tensor[None] for weight, tensor in weights.items()}, 1, f"{address}/{name}")
+    index = _decode_index(address, _fetch(repository, FILES, revision))
+    name = _checkpoint_file(address, index, step, seed)
+    config, _ = read_run_document(_fetch_checked(repository, CONFIG, revision, index))
+    weights = decode_tensors(_fetch_checked(repository, name, revision, index), f"{address}/{name}")
+    weights_of_stack = {weight: tensor[None] for weight, tensor in weights.items()}  # (1, ...)
+    stack = stack_of(config, weights_of_stack, 1, f"{address}/{name}")
     return Transformer.from_stack(stack, 0)
 
 
 def upload(folder: Path, repository: str, private: bool, message: str) -> str:
-    """Uploads a folder as one commit, making the repository where there is none; the address of the commit."""
+    """The address of the commit in which a folder is uploaded; the repository is made where there is none."""
     api = _client().HfApi(library_name="assignadd", library_version=__version__)
     with _client_errors(f"{repository} could not be uploaded"):
         api.create_repo(repository, private=private, exist_ok=True)
@@ -83,6 +89,7 @@ def upload(folder: Path, repository: str, private: bool, message: str) -> str:
 
 
 def check_repository(repository: str) -> None:
+    """Raises a ConfigError for what is not the name of a repository."""
     if not REPOSITORY.fullmatch(repository):
         raise ConfigError("repo", repository, "OWNER/NAME, letters, digits, dots, dashes and underscores")
 
@@ -94,30 +101,33 @@ def check_client() -> None:
 
 
 def _client() -> Any:
+    """The package `huggingface_hub`, which is imported only where it is needed."""
     check_client()
     return import_module("huggingface_hub")
 
 
 @contextmanager
 def _client_errors(what: str) -> Iterator[None]:
-    """Turns an error of the client (these are of three kinds) into one of a single line."""
+    """Turns an error of the client in this context into a RunError of one line, which begins with `what`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        lines = str(error).strip().splitlines()
+        first_line = lines[0] if lines else type(error).__name__
         raise RunError(f"{what}: {first_line}") from error
 
 
 def _fetch(repository: str, name: str, revision: str) -> bytes:
-    """A file of the repository, from the client's cache if it is there."""
-    client, made_by = _client(), {"library_name": "assignadd", "library_version": __version__}
+    """The bytes of a file of the repository, from the client's cache if it is there; revision "" is the newest."""
+    client = _client()
+    asked_by = {"library_name": "assignadd", "library_version": __version__}
     with _client_errors(f"{SCHEME}{repository}/{name} could not be fetched"):
-        path = client.hf_hub_download(repository, name, revision=revision or None, **made_by)
+        path = client.hf_hub_download(repository, name, revision=revision or None, **asked_by)
         return read_input(Path(path), MOST_BYTES)
 
 
-def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
-    """A file of the repository with the size and sha256 of the list of files."""
+def _fetch_checked(repository: str, name: str, revision: str, index: Index) -> bytes:
+    """The bytes of a file of the repository, which must have the size and sha256 that the list of files says."""
     data = _fetch(repository, name, revision)
     if name not in index.files:
         raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
@@ -126,7 +136,7 @@ def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
     return data
 
 
-def _index(address: str, data: bytes) -> Index:
+def _decode_index(address: str, data: bytes) -> Index:
     """The list of files in the bytes of `files.json`."""
     try:
         index = msgspec.json.decode(data, type=Index)
@@ -137,9 +147,10 @@ def _index(address: str, data: bytes) -> Index:
     return index
 
 
-def _chosen(address: str, index: Index, step: int | None, seed: int | None) -> str:
-    """The file of this seed and step."""
-    seed = index.seeds[0] if seed is None else seed
+def _checkpoint_file(address: str, index: Index, step: int | None, seed: int | None) -> str:
+    """The file of the weights of this seed, for None the first, at this step, for None the last."""
+    if seed is None:
+        seed = index.seeds[0]
     steps = index.steps(seed)
     if not steps:
         raise RunError(f"{address} has no seed {seed}; it has {', '.join(map(str, index.seeds))}")

@@ -26,10 +26,11 @@ CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1
 MOST_LISTED = 64 << 20  # bytes of a manifest; one with 400 checkpoints has 80 thousand
+# Folders whose files are named after their step.
 Numbered = Literal["checkpoints", "states"]
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # whole numbers that every reader of JSON has exactly
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -39,11 +40,14 @@ def numbered(folder: Numbered, step: int) -> str:
 
 
 class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The size and the hash of some bytes, by which they are checked when they are read."""
+
     size: Count
     sha256: Sha256
 
     @classmethod
     def of(cls, data: bytes) -> Blob:
+        """The size and the hash of these bytes."""
         return Blob(len(data), hashlib.sha256(data).hexdigest())
 
     def problem(self, data: bytes) -> str | None:
@@ -61,7 +65,10 @@ EMPTY = Blob.of(b"")
 
 
 class File(Blob, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A committed file; its name is the key under which the manifest has it."""
+
     step: Count | None = None
+    """Of a checkpoint or a state."""
     metrics: Blob | None = None
     """Of a state: the metrics up to its step, so that training can go on from it with the rows it had."""
 
@@ -77,8 +84,12 @@ class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `manifest.json` holds."""
+
     step: Count
+    """The updates that are committed."""
     steps: Count
+    """The updates that the settings ask for."""
     finished: bool
     seeds: tuple[int, ...]
     dtype: str
@@ -93,8 +104,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def numbered(self, folder: Numbered) -> dict[int, str]:
         """The name of each checkpoint or each state by its step, in the order of the steps."""
-        steps = sorted(f.step for name, f in self.files.items() if name.startswith(folder) and f.step is not None)
-        return {step: numbered(folder, step) for step in steps}
+        steps = [file.step for name, file in self.files.items() if name.startswith(folder) and file.step is not None]
+        return {step: numbered(folder, step) for step in sorted(steps)}
 
     def at_newest_state(self) -> Manifest:
         """The manifest of an unfinished run as of its newest training state, or as of its creation if it has none."""
@@ -104,22 +115,28 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return replace(self, step=0, metrics=EMPTY, files=created)
         step = max(states)
         files = {name: file for name, file in self.files.items() if file.step is None or file.step <= step}
-        return replace(self, step=step, metrics=files[states[step]].metrics or EMPTY, files=files)
+        metrics = files[states[step]].metrics or EMPTY
+        return replace(self, step=step, metrics=metrics, files=files)
 
     def sealed(self) -> bytes:
+        """The bytes of the file, with the seal filled in."""
         seal = hashlib.sha256(_encode(replace(self, seal=""))).hexdigest()
         return _encode(replace(self, seal=seal))
 
     def write(self, folder: Path) -> None:
+        """Makes this the manifest of a run folder: the commit."""
         atomic.write(folder / MANIFEST, self.sealed())
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder; one that is damaged, edited or points outside the folder is refused."""
-    data, where = read_regular(folder, MANIFEST, most=MOST_LISTED), folder / MANIFEST
+    data = read_regular(folder, MANIFEST, most=MOST_LISTED)
+    where = folder / MANIFEST
     try:
-        if (version := msgspec.json.decode(data, type=_Versioned).format) != FORMAT:
-            raise RunError(f"{where} has format {version}; this assignadd reads format {FORMAT}")
+        # The format first: a manifest of another format may have other fields.
+        format = msgspec.json.decode(data, type=_WithFormat).format
+        if format != FORMAT:
+            raise RunError(f"{where} has format {format}; this assignadd reads format {FORMAT}")
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RunError(f"{where} is damaged or foreign: {error}") from error
@@ -133,13 +150,15 @@ def read_manifest(folder: Path) -> Manifest:
 def read_committed(folder: Path, manifest: Manifest, name: str, most: int) -> bytes:
     """The bytes of a committed file, or an error that names it: also where it has more than `most`."""
     file = manifest.files[name]
-    data = read_regular(folder, name, first=file.size + 1, most=most)
+    data = read_regular(folder, name, first=file.size + 1, most=most)  # one more tells that it is longer
     if problem := file.problem(data):
         raise RunError(f"{folder / name} {problem}")
     return data
 
 
-class _Versioned(msgspec.Struct):
+class _WithFormat(msgspec.Struct):
+    """The format in a manifest, whatever else it holds."""
+
     format: int
 
 
@@ -167,4 +186,5 @@ def _contradiction(manifest: Manifest) -> str | None:
 
 
 def _encode(manifest: Manifest) -> bytes:
+    """The manifest as the bytes of its file."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"

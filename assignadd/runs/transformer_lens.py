@@ -42,19 +42,25 @@ from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split
 from assignadd.task.vocabulary import Vocabulary
 
+# Types of tensors that a file may have.
 PLAIN = (torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Masks and zero biases come with the weights.
-MOST_BESIDES = 64 << 20
+# Bytes of a file on top of the weights, such as masks and zero biases.
+MOST_BESIDES = 64 << 20  # 64 MiB
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
+# The authors' file of their network after training, and its step.
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
+# Weights that a model of TransformerLens may have and ours has not: they must be zero.
 ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
-MASK, IGNORE = re.compile(r"blocks\.[0-9]+\.attn\.mask"), re.compile(r"blocks\.[0-9]+\.attn\.IGNORE")
+# The causal mask, and the score of what it hides, which TransformerLens 2.x saves with the weights.
+MASK = re.compile(r"blocks\.[0-9]+\.attn\.mask")
+IGNORE = re.compile(r"blocks\.[0-9]+\.attn\.IGNORE")
 LENS = "transformer_lens"
+# Our names of the norms, and theirs.
 NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
 
 
 def state_dicts_in(path: Path) -> list[Path]:
-    """The files of a folder whose names say their steps, in no order; a path that is no folder is itself."""
+    """The files of a folder whose names say their steps, in no order; of a path that is a file, that file alone."""
     if not path.is_dir():
         return [path]
     files = [file for file in path.iterdir() if NUMBERED.fullmatch(file.name) or file.name == LAST]
@@ -79,18 +85,21 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     # All files are checked before anything is written, and read again later: hundreds may not fit into memory.
     for step in steps:
         path = path_of_step[step]
-        data = _bytes(path, config)
-        _stack(path, data, config)
+        data = _read_bytes(path, config)
+        _decode_stack(path, data, config)  # refuses what is not such weights
         sha256_of_name[path.name] = hashlib.sha256(data).hexdigest()
     is_authors_task = config.task == PRESETS["authors"].task
     split = authors_split(config.task) if is_authors_task else pair_split(config.task, 0)
     environment = Environment.here("cpu", torch.get_num_threads())
-    with Writer.hold(destination, config, [Member(0)], split[None], environment, sha256_of_name) as run:
+    seen = split[None]  # (1, N, N)
+    with Writer.hold(destination, config, [Member(0)], seen, environment, sha256_of_name) as run:
         if run.finished and run.notes:  # a line for each damaged file
             raise RunError(f"{run.notes[0]}; remove {destination} to import it again")
-        for step in [] if run.finished else steps:
-            path = path_of_step[step]
-            run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == steps[-1])
+        if not run.finished:
+            for step in steps:
+                path = path_of_step[step]
+                stack = _decode_stack(path, _read_bytes(path, config), config)
+                run.commit(step, checkpoint=stack, finished=step == steps[-1])
     return Run.open(destination)
 
 
@@ -104,21 +113,22 @@ def _step(path: Path) -> int:
     return int(match[1]) if match else LAST_STEP
 
 
-def _bytes(path: Path, config: Config) -> bytes:
-    """The file's bytes; one of several times the size of the weights is not read."""
-    weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+def _read_bytes(path: Path, config: Config) -> bytes:
+    """The file's bytes; a file of several times the size of the weights is not read."""
+    n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+    most = MOST_BESIDES + 4 * 8 * n_weights  # four times the weights in double precision
     try:
-        return read_input(path, MOST_BESIDES + 4 * 8 * weights)
+        return read_input(path, most)
     except OSError as error:
         raise RunError(f"{path} could not be read: {reason(error)}") from error
 
 
-def _stack(path: Path, data: bytes, config: Config) -> Stack:
-    """The stack of one model whose state dict these bytes of a file are."""
+def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
+    """The stack of one model whose state dict is in these bytes of the file `path`, or a RunError."""
     try:
         if zipfile.is_zipfile(io.BytesIO(data)):
             size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
-            if size > len(data):
+            if size > len(data):  # PyTorch does not compress; a small file could fill the memory
                 raise RunError(f"{path} is not a file of plain tensors: it unpacks to {size:,} bytes, more than it has")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what PyTorch thinks of a damaged pickle
@@ -127,7 +137,10 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
         raise
     except Exception as error:  # whatever a foreign file makes the reader raise; PyTorch advises to run its code
         raise RunError(f"{path} is not a file of plain tensors: it is damaged, or holds something else") from error
-    if not isinstance(loaded, dict) or not all(isinstance(k, str) and isinstance(t, Tensor) for k, t in loaded.items()):
+    is_state_dict = isinstance(loaded, dict) and all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in loaded.items()
+    )
+    if not is_state_dict:
         raise RunError(f"{path} is not a state dict: expected names and tensors")
     if problem := state_dict_problem(loaded, config):
         raise RunError(f"{path} does not fit the configuration: {problem}")
@@ -136,7 +149,10 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is numbers in memory, each of its own: not sparse, nested, quantized or repeated by a stride."""
+    """Whether every entry of a tensor is a number with its own place in memory.
+
+    It is not in tensors that are sparse, nested, quantized or on another device, or repeat an entry by a stride of 0.
+    """
     return (
         type(tensor) in (Tensor, Parameter)
         and not tensor.is_nested
@@ -148,8 +164,12 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
-    """Why these tensors, by their names in TransformerLens 2.x, are not the weights of a model with these settings."""
-    shapes, T = weight_shapes(config), config.task.length
+    """Why these tensors, by their names in TransformerLens 2.x, are not the weights of a model with these settings.
+
+    None where they are. Masks, and weights that our model does not have, are accepted as far as they change nothing.
+    """
+    shapes = weight_shapes(config)
+    T = config.task.length
     for name in shapes:
         if name not in loaded:
             return f"{name} is missing"
@@ -179,23 +199,25 @@ def to_transformer_lens(model: Transformer) -> Any:
     if not lens_installed():
         raise UsageError("TransformerLens is not installed: pip install 'assignadd[lens]'")
     native: Any = import_module(f"{LENS}.model_bridge.sources.native")
-    weights = {name: weight.detach() for name, weight in model.state_dict().items()}
-    bridge = native.boot(lens_config(model.config), device=model.device, dtype=model.embed.W_E.dtype)
     convert = import_module(f"{LENS}.utilities.tl_checkpoint_conversion").convert_tl_checkpoint
+    bridge = native.boot(lens_config(model.config), device=model.device, dtype=model.embed.W_E.dtype)
     with torch.no_grad():
         for parameter in bridge.parameters():
-            parameter.zero_()
+            parameter.zero_()  # what our model does not have, such as biases, stays zero
+    weights = {name: weight.detach() for name, weight in model.state_dict().items()}
     bridge.load_state_dict(bridge.state_dict() | convert(weights, bridge.cfg))
     return bridge.eval()
 
 
 def lens_installed() -> bool:
+    """Whether TransformerLens, which is optional, is installed."""
     return find_spec(LENS) is not None
 
 
 def lens_config(config: Config) -> Any:
-    """The TransformerBridgeConfig of a model with these settings."""
-    model, task, widths = config.model, config.task, {width for width in config.model.d_mlp if width is not None}
+    """The TransformerBridgeConfig of a model with these settings; a ConfigError for what their models cannot have."""
+    model, task = config.model, config.task
+    widths = {width for width in model.d_mlp if width is not None}  # of the layers that have an MLP
     if len(widths) > 1:
         raise ConfigError("model.d_mlp", model.d_mlp, "one width: native models of TransformerLens have no other")
     if model.activation == "abs":
@@ -215,18 +237,21 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
 
     Shapes, names and zeros where the model has no weight are checked; TransformerLens need not be installed.
     """
-    named = dict(_renamed(name, tensor.detach(), config) for name, tensor in state_dict.items())
-    if len(named) < len(state_dict):
+    weights: dict[str, Tensor] = {}
+    for name, tensor in state_dict.items():
+        name_in_2x, weight = _as_in_2x(name, tensor.detach(), config)
+        weights[name_in_2x] = weight
+    if len(weights) < len(state_dict):
         raise RunError("the state dict has a weight twice, by its name in TransformerLens 2.x and by that in 4")
-    if problem := state_dict_problem(named, config):
+    if problem := state_dict_problem(weights, config):
         raise RunError(f"the state dict does not fit the configuration: {problem}")
-    return Transformer(config, {name: named[name] for name in weight_shapes(config)})
+    return Transformer(config, {name: weights[name] for name in weight_shapes(config)})
 
 
-def _renamed(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
-    """A weight by its name in TransformerLens 2.x, with the shape it has there; other names are left unchanged."""
+def _as_in_2x(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
+    """A weight of TransformerLens 4 with the name and the shape that it has in 2.x; any other is left unchanged."""
 
-    def by_head(weight: Tensor) -> Tensor:
+    def by_head(weight: Tensor) -> Tensor:  # (H dh, ...) to (H, dh, ...)
         return weight.unflatten(0, (config.model.n_heads, config.model.d_head))
 
     match name.split("."):
@@ -234,22 +259,22 @@ def _renamed(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
             return "embed.W_E", tensor
         case ["pos_embed", "weight"]:
             return "pos_embed.W_pos", tensor
-        case ["unembed", "weight"]:
+        case ["unembed", "weight"]:  # (numbers, d) to (d, numbers)
             return "unembed.W_U", tensor.mT
         case ["unembed", "bias"]:
             return "unembed.b_U", tensor
         case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "weight"]:  # (H dh, d) to (H, d, dh)
             return f"blocks.{i}.attn.W_{letter.upper()}", by_head(tensor).mT
-        case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "bias"]:
+        case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "bias"]:  # (H dh) to (H, dh)
             return f"blocks.{i}.attn.b_{letter.upper()}", by_head(tensor)
         case ["blocks", i, "attn", "o", "weight"]:  # (d, H dh) to (H, dh, d)
             return f"blocks.{i}.attn.W_O", by_head(tensor.mT)
         case ["blocks", i, "attn", "o", "bias"]:
             return f"blocks.{i}.attn.b_O", tensor
-        case ["blocks", i, "mlp", ("in" | "out") as side, "weight"]:
+        case ["blocks", i, "mlp", ("in" | "out") as side, "weight"]:  # (outputs, inputs) to (inputs, outputs)
             return f"blocks.{i}.mlp.W_{side}", tensor.mT
         case ["blocks", i, "mlp", ("in" | "out") as side, "bias"]:
             return f"blocks.{i}.mlp.b_{side}", tensor
-        case [*block, norm, ("weight" | "bias") as kind] if norm.startswith("ln"):
+        case [*block, norm, ("weight" | "bias") as kind] if norm.startswith("ln"):  # ln2.weight is ln2.w
             return ".".join([*block, norm, kind[0]]), tensor
     return name, tensor

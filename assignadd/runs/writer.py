@@ -65,7 +65,7 @@ class Writer(Run):
         super().__init__(path, read_manifest(path), config, members)
         self._environment = environment
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
-        self._clock = time.monotonic()
+        self._started_clock = time.monotonic()
         if self.finished:
             self.notes = self.verify()
         else:
@@ -73,7 +73,7 @@ class Writer(Run):
             self._return_to_newest_state()
             self._digest = self._digest_of_metrics()
         self._discard_unlisted_states()
-        self._earlier = self.manifest.sessions
+        self._earlier_sessions = self.manifest.sessions
         self._from_step = self.manifest.step
 
     @classmethod
@@ -91,7 +91,8 @@ class Writer(Run):
 
         `sources` (name -> sha256) are the files an imported run comes from.
         """
-        path, sources = Path(path), sources or {}
+        path = Path(path)
+        sources = sources or {}
         documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
         refuse_foreign(path)
         if not (path / MANIFEST).exists():
@@ -101,7 +102,8 @@ class Writer(Run):
             if not (path / MANIFEST).exists():
                 create(path, documents, sources)
             atomic.discard(path / MARK)  # the manifest says what the folder is
-            check_settings(Run.open(path), read_run_document(documents[CONFIG]), seen, sources)
+            settings = read_run_document(documents[CONFIG])  # as a run has them: lr = 1 is 1.0
+            check_settings(Run.open(path), settings, seen, sources)
             yield cls(path, config, members, environment)
 
     def commit(
@@ -113,97 +115,113 @@ class Writer(Run):
         rows: Iterable[Mapping[str, Any]] = (),
         finished: bool = False,
     ) -> None:
-        """Save all of this as of `step`, or none of it. The rows are asked for last, when the files are written."""
+        """Save the state, the checkpoint and the rows as of `step`, or nothing.
+
+        `rows` are new rows of the metrics. They are asked for last, when the files are written: a generator may measure
+        the models while it is asked.
+        """
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
-        written: list[str] = []
+        written_names: list[str] = []  # for `_undo`
         try:
-            files = {name: self._save(name, step, data, written) for name, data in _encoded(step, state, checkpoint)}
+            new_files: dict[str, File] = {}
+            for name, data in _encoded_files(step, state, checkpoint):
+                new_files[name] = self._save(name, step, data, written_names)
             lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
             digest = self._digest.copy()
             digest.update(lines)
             metrics = Blob(self.manifest.metrics.size + len(lines), digest.hexdigest())
             if lines:
                 atomic.append(self.path / METRICS, self.manifest.metrics.size, lines)
-            files_after = self._files_to_keep(step, self.manifest.files | files, metrics)
-            after = replace(
+            new_manifest = replace(
                 self.manifest,
                 step=step,
                 finished=finished,
                 metrics=metrics,
-                files=files_after,
+                files=self._files_to_keep(step, self.manifest.files | new_files, metrics),
                 sessions=self._sessions(step),
             )
-            after.write(self.path)
+            new_manifest.write(self.path)
         except Exception:  # also an error of what makes the rows
             with contextlib.suppress(RunError):
-                self._undo(written)
+                self._undo(written_names)
             raise
-        self._continue_with(after)
+        self._continue_with(new_manifest)
         self._digest = digest
 
-    def _save(self, name: str, step: int, data: bytes, written: list[str]) -> File:
-        """Writes a file of a commit, its name first added to `written`, unless it is committed already."""
-        blob, committed = Blob.of(data), self.manifest.files.get(name)
+    def _save(self, name: str, step: int, data: bytes, written_names: list[str]) -> File:
+        """The entry of a file for the manifest, once the file is written; one that is committed already is left.
+
+        The name of a file that is written is first added to `written_names`, so that it can be removed again.
+        """
+        blob = Blob.of(data)
+        committed = self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
             atomic.make_directory(path.parent)
-            written.append(name)
+            written_names.append(name)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:
             raise RunError(f"{path} is committed already, with other contents")
         return File(blob.size, blob.sha256, step)
 
     def _files_to_keep(self, step: int, files: dict[str, File], metrics: Blob) -> dict[str, File]:
-        """The files without states that are neither the newest nor at a multiple of `state_every`.
+        """The files for the manifest of a commit at `step`: of the states, the newest and each `state_every` steps.
 
-        The state of this step carries the hash of the metrics so far.
+        The state of this step has the size and hash of the metrics so far.
         """
         step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
-        newest = max(step_of_state.values(), default=0)
-        every = self.config.record.state_every
-        old = {name for name, at in step_of_state.items() if at != newest and at % every != 0}
-        files = {name: file for name, file in files.items() if name not in old}
+        newest_step = max(step_of_state.values(), default=0)
+        state_every = self.config.record.state_every
+        outdated_states = {
+            name
+            for name, step_of_file in step_of_state.items()
+            if step_of_file != newest_step and step_of_file % state_every != 0
+        }
+        files = {name: file for name, file in files.items() if name not in outdated_states}
         state = numbered(STATES, step)
         if state in files:
             files[state] = replace(files[state], metrics=metrics)
         return files
 
     def _sessions(self, step: int) -> tuple[Session, ...]:
-        seconds = round(time.monotonic() - self._clock, 3)
-        return (*self._earlier, Session(self._started, self._from_step, step, seconds, self._environment))
+        """The sessions of earlier processes, and that of this one up to `step`."""
+        seconds = round(time.monotonic() - self._started_clock, 3)
+        session = Session(self._started, self._from_step, step, seconds, self._environment)
+        return (*self._earlier_sessions, session)
 
     def _continue_with(self, manifest: Manifest) -> None:
         """Takes over a manifest that is on disk, and removes the files that only the one before it lists."""
-        before = self.manifest
+        outdated = self.manifest.files.keys() - manifest.files.keys()
         self.manifest = manifest
-        for name in before.files.keys() - manifest.files.keys():
+        for name in outdated:
             atomic.discard(self.path / name)
 
-    def _undo(self, written: Iterable[str]) -> None:
+    def _undo(self, written_names: Iterable[str]) -> None:
         """After a commit that failed: back to the manifest on disk, which alone decides what is committed."""
         self._continue_with(read_manifest(self.path))
-        for name in written:
+        for name in written_names:
             if name not in self.manifest.files:
                 atomic.discard(self.path / name)
-        atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")
+        atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")  # cuts off rows that are not committed
         self._digest = self._digest_of_metrics()
 
     def _changes_of_environment(self) -> list[str]:
-        """A line that says what differs from the environment of the last session, if anything does."""
+        """One line that says what differs from the environment of the last session; none where nothing does."""
         sessions = self.manifest.sessions
         changes = self._environment.changes(sessions[-1].environment) if sessions else []
-        listed = ", ".join(changes)
-        return [f"going on with {listed}: the last bits may differ from an uninterrupted run"] if changes else []
+        if not changes:
+            return []
+        return [f"going on with {', '.join(changes)}: the last bits may differ from an uninterrupted run"]
 
     def _digest_of_metrics(self) -> hashlib._Hash:
-        """The sha256 of the committed rows so far, to which those of the next commit are added."""
+        """The hash (sha256) of the committed rows so far, to which those of the next commit are added."""
         return hashlib.sha256(read_regular(self.path, METRICS, first=self.manifest.metrics.size))
 
     def _return_to_newest_state(self) -> None:
         """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""
         try:
-            self.latest_state()
+            self.latest_state()  # both check what they read
             self.metrics()
         except RunError as error:
             raise RunError(f"{error}; move {self.path} away to train its models again") from error
@@ -215,14 +233,18 @@ class Writer(Run):
     def _discard_unlisted_states(self) -> None:
         """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed."""
         folder = self.path / STATES
-        for entry in os.listdir(folder) if folder.is_dir() else ():
+        if not folder.is_dir():
+            return
+        for entry in os.listdir(folder):
             name = f"{STATES}/{entry}"
             if NUMBERED.fullmatch(name) and name not in self.manifest.files:
                 atomic.discard(self.path / name)
 
 
-def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None) -> Iterator[tuple[str, bytes]]:
-    """The name and the bytes of each file of a commit."""
+def _encoded_files(
+    step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None
+) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each file of a commit, one at a time: each may be large."""
     if checkpoint is not None:
         yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
     if state is not None:
@@ -230,7 +252,7 @@ def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | 
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a link, a folder with a manifest that is not ours, and a run that lost its manifest."""
+    """Raises a RunError for a link, a folder with a manifest that is not ours, and a run that lost its manifest."""
     if path.is_symlink():
         raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
     if (path / MANIFEST).exists():
@@ -240,12 +262,12 @@ def refuse_foreign(path: Path) -> None:
             raise RunError(f"{error}; choose another --out, or move {path} away to train its models again") from error
     else:
         for name in (CHECKPOINTS, STATES):
-            if os.path.lexists(path / name):
+            if os.path.lexists(path / name):  # a link that leads nowhere too
                 raise RunError(f"{path} is not a run: it holds {name!r} but no {MANIFEST}; choose another --out")
 
 
 def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str]) -> None:
-    """The first commit of a run: its settings and splits."""
+    """Writes the first commit of a run: its settings and splits (`documents`, by name), no metrics and the manifest."""
     config, members = read_run_document(documents[CONFIG])
     for name, data in documents.items():
         atomic.write(path / name, data)
@@ -266,7 +288,7 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
 def check_settings(
     run: Run, settings: tuple[Config, tuple[Member, ...]], seen: Tensor, sources: Mapping[str, str]
 ) -> None:
-    """Refuses to go on with a run that has other settings, another split or other sources than these."""
+    """Raises a RunError if a run has other settings, another split or other sources than these: it cannot go on."""
     if run.manifest.sources != sources:
         kind = "imported from other files" if run.manifest.sources else "trained, not imported"
         raise RunError(f"{run.path} holds a run that was {kind}; choose another --out")
@@ -283,38 +305,41 @@ def check_settings(
         raise RunError(f"{run.path / SPLITS} holds another split of the pairs than this; choose another --out")
 
 
-# Descriptors of the locks that this process holds.
-_held: set[int] = set()
+# Descriptors of the lock files that this process has locked.
+_locked_descriptors: set[int] = set()
 
 
-def _let_go() -> None:
-    """In a forked child: the lock is the parent's, and must end with it."""
-    for fd in _held:
+def _close_inherited_locks() -> None:
+    """In a forked child: closes its copies of the parent's locks, which would otherwise last until the child ends."""
+    for fd in _locked_descriptors:
         os.close(fd)
-    _held.clear()
+    _locked_descriptors.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for writing, or refuse naming the process that does.
+    """Hold the folder for writing in this context; a RunBusy that names the process where another one holds it.
 
-    The file stays when the lock is released: removing it would let two processes lock two files of one name.
+    The lock file stays when the lock is released: removing it would let two processes lock two files of one name.
     """
     fd = _lock(folder / LOCK)
-    _held.add(fd)
+    _locked_descriptors.add(fd)
     try:
         yield
     finally:
-        if fd in _held:
-            _held.remove(fd)
+        if fd in _locked_descriptors:  # not in a forked child
+            _locked_descriptors.remove(fd)
             os.close(fd)
 
 
 def _lock(file: Path) -> int:
-    """The descriptor of a lock file, which is locked and holds the number of this process."""
+    """The descriptor of a lock file, once it is locked and holds the number of this process.
+
+    A RunBusy where another process has locked it.
+    """
     try:
         fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -324,9 +349,9 @@ def _lock(file: Path) -> int:
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d" % os.getpid(), 0)
     except BlockingIOError as error:
-        number = os.pread(fd, 20, 0)
+        process_number = os.pread(fd, 20, 0)  # more digits than any has
         os.close(fd)
-        holder = f"process {number.decode()}" if number.isdigit() else "another process"
+        holder = f"process {process_number.decode()}" if process_number.isdigit() else "another process"
         raise RunBusy(f"{file.parent} is being written by {holder}; wait until it ends, or stop it") from error
     except OSError as error:
         os.close(fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
@@ -15,43 +16,58 @@ COLORS = {
     "adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE,
     "learned": ORANGE,
 }  # fmt: skip
-SKILLS = "adds", "binds", "refines"  # the outcomes that `ONSETS` has the steps of
+SKILLS = "adds", "binds", "refines"  # the outcomes that `ONSETS` has the steps of, in its order
+LINE = 0.22  # between the lines of outcomes within a cell, whose row has the height 1
 
 
-def draw_study(table: StudyTable, made: FigureBase) -> None:
-    """Draws the shares of the outcomes in every cell, and the steps from which each skill lasts."""
+def draw_study(table: StudyTable, fig: FigureBase) -> None:
+    """Draws the shares of the outcomes in every cell, and beside them the steps from which each skill lasts."""
+    left, right = fig.subplots(1, 2, sharey=True)
+    _draw_shares(table, left)
+    _draw_onsets(table, right)
+    fig.legend(loc="outside upper center", ncols=len(table.study.outcomes))
+
+
+def _draw_shares(table: StudyTable, axes: Axes) -> None:
+    """Draws a row for each cell, the first on top, with the share of its networks that has each outcome."""
     study = table.study
-    left, right = made.subplots(1, 2, sharey=True)
     rows = np.arange(len(table.cells))
+    untested = (np.nan, np.nan, np.nan)
     for i, outcome in enumerate(study.outcomes):
         shares = [table.share(cell, outcome) for cell in table.cells]
-        value, low, high = np.array([(s.value, s.low, s.high) if s else (np.nan,) * 3 for s in shares]).T
-        at, color = rows + 0.22 * (i - (len(study.outcomes) - 1) / 2), COLORS.get(outcome, GREY)
-        left.errorbar(value, at, xerr=(value - low, high - value), fmt="o", color=color, markersize=3.5, linewidth=1,
+        with_ends = [(share.value, share.low, share.high) if share else untested for share in shares]
+        values, lows, highs = np.array(with_ends).T  # (cells,) each
+        middle = (len(study.outcomes) - 1) / 2
+        axes.errorbar(values, rows + LINE * (i - middle), xerr=(values - lows, highs - values), fmt="o",
+                      color=COLORS.get(outcome, GREY), markersize=3.5, linewidth=1,
                       label=study.labels.get(outcome, outcome))  # fmt: skip
-    left.set(xlim=(-0.03, 1.03), xlabel="share of networks\n(95 % interval)")
-    left.set_yticks(rows, list(table.cells))
-    left.invert_yaxis()
+    axes.set(xlim=(-0.03, 1.03), xlabel="share of networks\n(95 % interval)")
+    axes.set_yticks(rows, list(table.cells))
+    axes.invert_yaxis()
+
+
+def _draw_onsets(table: StudyTable, axes: Axes) -> None:
+    """Draws in the same rows a mark for each network, at the step from which it has each skill."""
     for i, (skill, onset) in enumerate(zip(SKILLS, ONSETS, strict=True)):
-        if skill not in study.outcomes:  # the legend would not explain its colour
+        if skill not in table.study.outcomes:  # the legend would not explain its colour
             continue
-        for row, cell in zip(rows, table.cells, strict=True):
-            onsets = table.values(cell, onset)
-            at = np.full(len(onsets), row + 0.22 * (i - 1))
-            right.plot(onsets, at, "|", color=COLORS[skill], markersize=4, alpha=0.8)
-    steps = int(table.provenance["steps"])
-    right.set(xlim=(0, steps * 1.02), xlabel="step from which the skill lasts\n(a mark per network)")
-    made.legend(loc="outside upper center", ncols=len(study.outcomes))
+        for row, cell in enumerate(table.cells):
+            steps = table.values(cell, onset)
+            heights = np.full(len(steps), row + LINE * (i - 1))  # the second skill is in the middle
+            axes.plot(steps, heights, "|", color=COLORS[skill], markersize=4, alpha=0.8)
+    last_step = int(table.provenance["steps"])
+    axes.set(xlim=(0, last_step * 1.02), xlabel="step from which the skill lasts\n(a mark per network)")
 
 
-def draw_studies(tables: Mapping[str, StudyTable], made: Figure) -> None:
-    """The figure of each study, one above the other."""
+def draw_studies(tables: Mapping[str, StudyTable], fig: Figure) -> None:
+    """Draws the figure of each study, one above the other."""
     heights = [figure_size([table.study])[1] for table in tables.values()]
-    parts = made.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]
+    parts = fig.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]  # (studies,): one column
     for part, table in zip(parts, tables.values(), strict=True):
         draw_study(table, part)
 
 
 def figure_size(studies: Sequence[Study]) -> tuple[float, float]:
-    """Width and height of the figure in inches."""
-    return 7.0, sum(1.1 + 0.27 * len(study.cells) for study in studies)
+    """Width and height of the figure in inches: for each study, axes and legend and a row per cell."""
+    height = sum(1.1 + 0.27 * len(study.cells) for study in studies)
+    return 7.0, height

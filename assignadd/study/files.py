@@ -41,12 +41,16 @@ def study_folders(root: Path = FINDINGS) -> list[Path]:
 
 
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:
-    """The studies of a file or folder, by name."""
-    module = module or user_module(path)
-    named = getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
-    if not all(isinstance(study, Study) for study in named):
+    """The studies of a file or folder, by name; `module` is the file where it is loaded already."""
+    studies = _stated_in(module or user_module(path))
+    if not all(isinstance(study, Study) for study in studies):
         raise UserError(f"{path}: expected STUDY = assignadd.study.Study(...), or STUDIES, a tuple of them")
-    return {study.name: study for study in named}
+    return {study.name: study for study in studies}
+
+
+def _stated_in(module: ModuleType) -> Sequence[Any]:
+    """What STUDIES of a file holds, otherwise its STUDY, otherwise None; nothing is checked."""
+    return getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
 
 
 def table_file(study: Study, folder: Path) -> Path:
@@ -63,55 +67,62 @@ def read_study(study: Study, folder: Path) -> StudyTable:
 
 
 def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
-    """Draws figure.svg of a file of studies and returns its path.
+    """The path of figure.svg, which is drawn into a folder from the tables of a file of studies.
 
-    By the file's function `draw` where all networks of all its studies are there, else the figure of each study.
+    The file's function `draw` draws it where all networks of all its studies are there; otherwise it is the figure that
+    every study has.
     """
     from assignadd.figure.style import figure, save
     from assignadd.study.figures import draw_studies, figure_size
 
-    stated = getattr(module, "STUDIES", None) or [module.STUDY]
-    is_complete = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
-    if is_complete and hasattr(module, "draw"):
-        draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
+    has_every_study = len(tables) == len(_stated_in(module))
+    has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
+    if has_every_study and has_every_network and hasattr(module, "draw"):
+        draw = module.draw
+        width, height = getattr(module, "SIZE", (7.0, 3.0))
     else:
-        draw, size = draw_studies, figure_size([table.study for table in tables.values()])
+        draw = draw_studies
+        width, height = figure_size([table.study for table in tables.values()])
     folder.mkdir(parents=True, exist_ok=True)
-    with figure(*size) as made:
-        draw(tables, made)
-        save(made, folder / "figure", png=False)
+    with figure(width, height) as fig:
+        draw(tables, fig)
+        save(fig, folder / "figure", png=False)
     return folder / "figure.svg"
 
 
 @dataclass(frozen=True)
 class ObserverInFile:
-    """The observer of a study in a file, for a process that has not loaded that file."""
+    """The observer of a study in a file, for a process that has not loaded that file and loads it when it measures."""
 
     path: Path
     study: str
 
     def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
-        observer = _studies(self.path)[self.study].observer
-        assert observer is not None
+        """What measures models of these configurations, which train on the pairs `seen`."""
+        observer = _loaded_studies(self.path)[self.study].observer
+        assert observer is not None, "run_study replaces an observer alone"
         return observer(configs, seen)
 
 
 @lru_cache(maxsize=16)
-def _studies(path: Path) -> dict[str, Study]:
+def _loaded_studies(path: Path) -> dict[str, Study]:
+    """As `studies_in`, but a file is loaded once."""
     return studies_in(path)
 
 
 def run_study(
     study: Study, sweep: Sweep, out: Path, command: str, report: Report, path: Path | None = None, **how: Any
 ) -> StudyTable:
-    """Trains what is missing under `out`, and writes and returns the table; `how` is for `run_sweep`.
+    """The table of a study, written into `out` once what is missing there is trained.
 
-    `path` is the file or folder of the study, from which other processes load its measures.
+    `sweep` has the networks to train, all or some of the study's. `path` is the file or folder of the study, from which
+    other processes load its measures. `how` is for `run_sweep`.
     """
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
-    curves = run_sweep(sweep, out, report=report, command=command, **how)
+    sweep_table = run_sweep(sweep, out, report=report, command=command, **how)
+    # How the sweep's table was made.
     about = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
     about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
-    write_results(study_frame(study, sweep, curves), about, table_file(study, out))
+    write_results(study_frame(study, sweep, sweep_table), about, table_file(study, out))
     return read_study(study, out)

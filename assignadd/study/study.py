@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
-from assignadd.config import PRESETS, Config, ConfigError, Member
+from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.model.stack import Stack
 from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
 from assignadd.sweeps.final_tests import final_column
@@ -72,28 +73,32 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
     last layer's MLP.
     """
     cells = []
-    for row in product(*values.values()):
-        named = list(zip(values, row, strict=True))
-        label = str(row[0]) if len(row) == 1 else ", ".join(f"{name} {value}" for name, value in named)
-        settings = {_dotted(name): _mlp(base, value) if name == "d_mlp" else value for name, value in named}
-        cells.append(Cell(label, {name: value for name, value in settings.items() if _value(base, name) != value}))
+    for combination in product(*values.values()):
+        named = dict(zip(values, combination, strict=True))
+        if len(named) == 1:
+            label = str(combination[0])
+        else:
+            label = ", ".join(f"{name} {value}" for name, value in named.items())
+        settings = {}
+        for name, value in named.items():
+            dotted_name = _dotted_name(name)
+            exact_value = _with_last_width(base, value) if name == "d_mlp" else value
+            if exact_value != attrgetter(dotted_name)(base):  # a cell says only what differs from the base
+                settings[dotted_name] = exact_value
+        cells.append(Cell(label, settings))
     return tuple(cells)
 
 
-def _value(config: Config, dotted: str) -> Any:
-    section, _, name = dotted.partition(".")
-    return getattr(getattr(config, section), name)
-
-
-def _dotted(name: str) -> str:
-    """The dotted name of a setting whose last part this is."""
-    settings = [f"{s}.{name}" for s in SECTIONS if name in {f.name for f in fields(getattr(BASE, s))}]
-    if len(settings) != 1:
+def _dotted_name(name: str) -> str:
+    """The dotted name of a setting: `lr` is `optim.lr`; a ConfigError where no section or several have the name."""
+    candidates = [f"{section}.{name}" for section in SECTIONS if f"{section}.{name}" in SETTINGS]
+    if len(candidates) != 1:
         raise ConfigError("grid", name, "the name of one setting, such as lr, d_mlp or seen_fraction")
-    return settings[0]
+    return candidates[0]
 
 
-def _mlp(base: Config, value: Any) -> Any:
+def _with_last_width(base: Config, value: Any) -> Any:
+    """The value of model.d_mlp: a number is the width of the last layer's MLP, the other layers being as in `base`."""
     return (*base.model.d_mlp[:-1], value) if isinstance(value, int) else value
 
 
@@ -109,15 +114,19 @@ class Number:
     """The labels of the cells that are asked; all of them if empty."""
 
     def of(self, *cells: str) -> Number:
+        """The same number, of these cells alone."""
         return replace(self, cells=cells)
 
     def at_least(self, threshold: float) -> Question:
+        """The question whether the number is at least this."""
         return Question(self, AtLeast(threshold))
 
     def at_most(self, threshold: float) -> Question:
+        """The question whether the number is at most this."""
         return Question(self, AtMost(threshold))
 
     def between(self, low: float, high: float) -> Question:
+        """The question whether the number is from `low` to `high`."""
         return Question(self, Between(low, high))
 
     def versus(
@@ -128,10 +137,14 @@ class Number:
         at_most: float | None = None,
         between: tuple[float, float] | None = None,
     ) -> Question:
-        """The number minus that of another cell."""
-        rules: list[Rule] = [AtLeast(at_least)] if at_least is not None else []
-        rules += [AtMost(at_most)] if at_most is not None else []
-        rules += [Between(*between)] if between is not None else []
+        """The question whether the number minus that of the cell `other` is at least, at most or between these."""
+        rules: list[Rule] = []
+        if at_least is not None:
+            rules.append(AtLeast(at_least))
+        if at_most is not None:
+            rules.append(AtMost(at_most))
+        if between is not None:
+            rules.append(Between(*between))
         if len(rules) != 1:
             raise ValueError("versus takes one of at_least, at_most and between")
         return Question(self, rules[0], other)
@@ -170,37 +183,45 @@ class Computed:
 
 def sentence(question: Question, cell: str, labels: Mapping[str, str]) -> str:
     """The statement about one cell in words; `labels` say what each column means."""
-    number, rule, other = question.number, question.rule, question.other
+    number = question.number
     label = labels.get(number.column, number.column)
-    among = f", among those that {labels.get(number.among, number.among)}," if number.among else ""
-    what = f"the share of networks that {label}{among}" if number.kind == "share" else f"{label}{among} on average"
-    if other is None:
-        return f"{cell}: {what} is {_in_words(rule)}."
-    return f'{cell}: {what} is {_compared(rule)} in the cell "{other}".'
+    if number.among:
+        label += f", among those that {labels.get(number.among, number.among)},"
+    subject = f"the share of networks that {label}" if number.kind == "share" else f"{label} on average"
+    if question.other is None:
+        return f"{cell}: {subject} is {_rule_for_number(question.rule)}."
+    return f'{cell}: {subject} is {_rule_for_difference(question.rule)} in the cell "{question.other}".'
 
 
-def _in_words(rule: Rule) -> str:
+def _rule_for_number(rule: Rule) -> str:
+    """A rule in words, such as "at least 0.5"."""
     if isinstance(rule, Between):
         return f"from {rule.low:g} to {rule.high:g}"
-    return f"{'at least' if isinstance(rule, AtLeast) else 'at most'} {rule.threshold:g}"
+    if isinstance(rule, AtLeast):
+        return f"at least {rule.threshold:g}"
+    return f"at most {rule.threshold:g}"
 
 
-def _compared(rule: Rule) -> str:
-    """A rule for a difference, in words."""
+def _rule_for_difference(rule: Rule) -> str:
+    """A rule for the difference from another cell in words, such as "at least 0.1 higher than"."""
     if isinstance(rule, Between):
         return f"{rule.low:g} to {rule.high:g} more than"
-    up, by = isinstance(rule, AtLeast), abs(rule.threshold)
-    if by == 0:
-        return "higher than" if up else "lower than"
-    if (rule.threshold > 0) == up:
-        return f"at least {by:g} {'higher' if up else 'lower'} than"
-    return f"at most {by:g} {'lower' if up else 'higher'} than"
+    size = abs(rule.threshold)
+    if isinstance(rule, AtLeast):
+        if rule.threshold == 0:
+            return "higher than"
+        # A difference of at least -0.1 is at most 0.1 lower.
+        return f"at least {size:g} higher than" if rule.threshold > 0 else f"at most {size:g} lower than"
+    if rule.threshold == 0:
+        return "lower than"
+    return f"at most {size:g} higher than" if rule.threshold > 0 else f"at least {size:g} lower than"
 
 
 def slug(label: str) -> str:
     """A label as a part of an identifier: "scale 0.4, decay 0.1" is scale-0.4-decay-0.1."""
-    plain = label.lower().replace(" = ", "").replace("+", "plus").replace(" (final)", "").replace("_", "")
-    return re.sub(r"[^\w.]+", "-", re.sub("[()']", "", plain)).strip("-")
+    text = label.lower().replace(" = ", "").replace("+", "plus").replace(" (final)", "").replace("_", "")
+    text = re.sub("[()']", "", text)
+    return re.sub(r"[^\w.]+", "-", text).strip("-")
 
 
 Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]
@@ -249,14 +270,19 @@ class Study:
             )
             raise ConfigError("record.final_sequences", 0, expected)
         labels = [cell.label for cell in self.cells]
-        questions = [question for question in self.ask if isinstance(question, Question)]
-        named = {label for q in questions for label in (*q.number.cells, q.other) if label is not None}
-        if len(set(labels)) < len(labels) or not named <= set(labels):
-            raise ConfigError("ask", sorted(named - set(labels)), f"labels of the cells of {self.name}, each once")
+        asked_labels: set[str] = set()
+        for question in self.ask:
+            if isinstance(question, Question):
+                asked_labels.update(question.number.cells)
+                if question.other is not None:
+                    asked_labels.add(question.other)
+        unknown_labels = asked_labels - set(labels)
+        if len(set(labels)) < len(labels) or unknown_labels:
+            raise ConfigError("ask", sorted(unknown_labels), f"labels of the cells of {self.name}, each once")
 
     @property
     def labels(self) -> dict[str, str]:
-        """What the columns of its table mean, by name."""
+        """What the columns of its table mean, by name; what the study says itself counts before the rest."""
         exams = {final_column(name): f"accuracy ({label})" for name, label in EVALUATION_SETS.items()}
         return exams | LABELS | dict(self.columns)
 
@@ -268,26 +294,32 @@ class Study:
     @property
     def reference(self) -> str:
         """The label of the cell with the base's own settings, from which the others differ; the first if none has."""
-        return next((cell.label for cell in self.cells if not cell.settings), self.cells[0].label)
+        for cell in self.cells:
+            if not cell.settings:
+                return cell.label
+        return self.cells[0].label
 
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
         """The networks of the study; with another number of seeds or steps where these are given."""
-        n = self.seeds if seeds is None else seeds
-        if not 1 <= n <= 4096:
-            raise ConfigError("seeds", n, "a whole number from 1 to 4096")
+        n_seeds = self.seeds if seeds is None else seeds
+        if not 1 <= n_seeds <= 4096:
+            raise ConfigError("seeds", n_seeds, "a whole number from 1 to 4096")
         optim = replace(self.base.optim, steps=self.steps if steps is None else steps)
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
-        members = tuple(
-            Member(self.first_seed + i, {**cell.settings, **settings})
-            for cell in self.cells
-            for i, settings in enumerate(cell.models[:seeds] or [{}] * n)
-        )
-        return Sweep(self.name, config, members, self.observer)
+        members = []
+        for cell in self.cells:
+            # Of a cell with settings for each network, those of the first `seeds` networks, or of all for None.
+            settings_of_networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
+            for i, settings in enumerate(settings_of_networks):
+                members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
+        return Sweep(self.name, config, tuple(members), self.observer)
 
     @property
     def observer(self) -> Observer | None:
-        """What measures the networks during training."""
-        return self.observe or (partial(FinalMeasures, self.measure) if self.measure else None)
+        """What measures the networks during training; None for what measures those of any sweep."""
+        if self.observe is not None:
+            return self.observe
+        return partial(FinalMeasures, self.measure) if self.measure is not None else None
 
     @property
     def n_models(self) -> int:
@@ -295,33 +327,37 @@ class Study:
         return sum(len(cell.models) or self.seeds for cell in self.cells)
 
     @property
-    def own_settings(self) -> tuple[str, ...]:
+    def settings_within_cells(self) -> tuple[str, ...]:
         """The dotted names of the settings in which networks of one cell differ."""
         return tuple(sorted({name for cell in self.cells for settings in cell.models for name in settings}))
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
-        return self._labels[member.settings]
+        return self._label_of_settings[member.settings]
 
     @cached_property
-    def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
-        return {
-            Member(0, {**cell.settings, **settings}).settings: cell.label
-            for cell in self.cells
-            for settings in cell.models or ({},)
-        }
+    def _label_of_settings(self) -> dict[tuple[tuple[str, Any], ...], str]:
+        """The label of a cell by the settings of each of its networks, which are as `Member.settings` has them."""
+        labels = {}
+        for cell in self.cells:
+            for settings in cell.models or ({},):
+                member = Member(0, {**cell.settings, **settings})
+                labels[member.settings] = cell.label
+        return labels
 
 
 class FinalMeasures(SweepObserver):
-    """As in a sweep, and after the last step also columns of the study's own."""
+    """Measures the networks as in any sweep, and after the last step also by a function of the study."""
 
     def __init__(self, columns: Columns, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen)
         self.columns = columns
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        """The row of each model at this step."""
         rows = super().__call__(stack, step)
         if step == stack.config.optim.steps:
-            for row, columns in zip(rows, self.columns(stack, self.configs, self.seen), strict=True):
-                row["tests"] |= {final_column(name): value for name, value in columns.items()}
+            numbers_of_models = self.columns(stack, self.configs, self.seen)
+            for row, numbers in zip(rows, numbers_of_models, strict=True):
+                row["tests"] |= {final_column(name): value for name, value in numbers.items()}
         return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 if TYPE_CHECKING:
     import polars
 
-CELL = "cell"
+CELL = "cell"  # the column with the label of a model's cell
 # As in `dynamics.phases`, for any number of operands.
 TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
 BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
@@ -65,47 +65,65 @@ class StudyTable:
 
     def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
         """A column of one cell without the models that have no such value, or not the outcome `among`."""
-        rows = self.cells[cell] if among is None else self.cells[cell].filter(self.cells[cell][among])
-        return rows[column].drop_nulls().to_numpy().astype(float) if column in rows.columns else np.empty(0)
+        rows = self._models(cell, among)
+        if column not in rows.columns:
+            return np.empty(0)
+        return rows[column].drop_nulls().to_numpy().astype(float)
 
-    def unit_means(self, cell: str, column: str, unit: str) -> np.ndarray:
-        """The mean of a column of one cell for each value of the setting `unit`."""
-        rows = self.cells[cell].drop_nulls(column)
-        units, values = rows[unit].to_numpy(), rows[column].cast(float).to_numpy()
+    def unit_means(self, cell: str, column: str, unit: str, among: str | None = None) -> np.ndarray:
+        """The mean of a column over the models of one cell that share a value of the setting `unit`, for each value."""
+        rows = self._models(cell, among).drop_nulls(column)
+        values = rows[column].cast(float).to_numpy()
+        units = rows[unit].to_numpy()  # (models,), like `values`
         return np.array([values[units == value].mean() for value in np.unique(units)])
 
-    def measured(self, number: Number, cell: str) -> Measured | None:
-        """A number of one cell with its 95 % interval over networks, or over the study's units; None with fewer than 2.
+    def _models(self, cell: str, among: str | None) -> polars.DataFrame:
+        """The models of one cell, those with the outcome `among` alone if it is given."""
+        models = self.cells[cell]
+        return models if among is None else models.filter(models[among])
 
-        Wilson's interval for the share of an outcome, Student's t for a mean.
+    def measured(self, number: Number, cell: str) -> Measured | None:
+        """A number of one cell with its 95 % interval; None where there are fewer than two values to make it of.
+
+        There is a value for each network. In a study with a `unit`, such as the split, where several networks share a
+        split and are not independent of each other, there is one for each split: their mean. The number is the mean of
+        the values; its interval is Wilson's for the share of an outcome, and that of Student's t otherwise.
         """
         if self.study.unit is None:
-            unit = "networks"
             values = self.values(cell, number.column, number.among)
+            counted_on = "networks"
         else:
-            unit = "networks trained again"
-            values = self.unit_means(cell, number.column, self.study.unit)
-        if len(values) < 2:
+            values = self.unit_means(cell, number.column, self.study.unit, number.among)
+            counted_on = "networks trained again"
+        n = len(values)
+        if n < 2:
             return None
-        if number.kind == "share":
-            return Measured.share(float(values.sum()), len(values), unit)
-        ends = mean_interval(values.tolist())
-        return Measured(float(values.mean()), ends.low, ends.high, len(values), unit)
+        if number.kind == "share":  # each value is 1 or 0, or the share of a unit's networks with the outcome
+            return Measured.share(float(values.sum()), n, counted_on)
+        interval = mean_interval(values.tolist())
+        return Measured(float(values.mean()), interval.low, interval.high, n, counted_on)
 
     def difference(self, number: Number, cell: str, other: str) -> Measured | None:
         """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
-        here, there = self.measured(number, cell), self.measured(number, other)
-        return None if here is None or there is None else difference(here, there)
+        of_cell = self.measured(number, cell)
+        of_other = self.measured(number, other)
+        if of_cell is None or of_other is None:
+            return None
+        return difference(of_cell, of_other)
 
     def share(self, cell: str, outcome: str) -> Measured | None:
         """The share of a cell's networks with an outcome, with Wilson's interval; None where none was tested."""
-        values = self.values(cell, outcome)
-        return Measured.share(float(values.sum()), len(values), "networks") if len(values) else None
+        values = self.values(cell, outcome)  # 1 for a network with the outcome, 0 for one without
+        if len(values) == 0:
+            return None
+        return Measured.share(float(values.sum()), len(values), "networks")
 
     def median(self, cell: str, column: str) -> tuple[float, Interval | None] | None:
         """The median of a number over the networks of a cell that have it, and its interval; None where none has."""
         values = self.values(cell, column)
-        return median_interval(values.tolist()) if len(values) else None
+        if len(values) == 0:
+            return None
+        return median_interval(values.tolist())
 
 
 TOO_FEW = "Too few networks have this number."
@@ -119,28 +137,33 @@ class Statement:
     says: str
     rule: Rule
     number: Callable[[StudyTable], Measured | None]
+    """What the rule is about; None where too few networks have it."""
 
 
 def statements(study: Study) -> list[Statement]:
     """Every statement of a study, in the order of its questions."""
-    stated: list[Statement] = []
+    all_statements: list[Statement] = []
     for question in study.ask:
         if isinstance(question, Computed):
-            stated.append(Statement(f"{study.name}-{question.id}", question.says, question.rule, question.number))
-            continue
-        cells = question.number.cells or [c.label for c in study.cells if c.label != question.other]
-        stated += [_statement(study, question, cell) for cell in cells]
-    return stated
+            id = f"{study.name}-{question.id}"
+            all_statements.append(Statement(id, question.says, question.rule, question.number))
+        else:
+            cells = question.number.cells or [cell.label for cell in study.cells if cell.label != question.other]
+            all_statements += [_statement(study, question, cell) for cell in cells]
+    return all_statements
 
 
 def _statement(study: Study, question: Question, cell: str) -> Statement:
-    number, other, rule = question.number, question.other, question.rule
+    """What a question says about one cell."""
+    number, other = question.number, question.other
 
     def measured(table: StudyTable) -> Measured | None:
         return table.measured(number, cell) if other is None else table.difference(number, cell, other)
 
-    parts = [study.name, slug(number.column), slug(cell), *(["than", slug(other)] if other else [])]
-    return Statement("-".join(parts), sentence(question, cell, study.labels), rule, measured)
+    id = f"{study.name}-{slug(number.column)}-{slug(cell)}"
+    if other is not None:
+        id += f"-than-{slug(other)}"
+    return Statement(id, sentence(question, cell, study.labels), question.rule, measured)
 
 
 def study_records(table: StudyTable) -> list[Record]:
@@ -149,49 +172,64 @@ def study_records(table: StudyTable) -> list[Record]:
 
 
 def _record(statement: Statement, table: StudyTable) -> Record:
-    rule, number = by_interval(statement.rule), statement.number(table)
-    record = Record(None, None, None, 0, "", 0, UNTESTABLE, rule, id=statement.id, label=OURS, claim=statement.says,
-                    paper=NOT_REPORTED, comment=TOO_FEW, population=f"study {table.study.name}")  # fmt: skip
+    """What the table says about a statement, and the verdict of its rule."""
+    without_number = Record(
+        value=None, low=None, high=None, n=0, unit="", seeds=0, verdict=UNTESTABLE, rule=by_interval(statement.rule),
+        id=statement.id, label=OURS, claim=statement.says, paper=NOT_REPORTED, comment=TOO_FEW,
+        population=f"study {table.study.name}",
+    )  # fmt: skip
+    number = statement.number(table)
     if number is None:
-        return record
+        return without_number
     comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
     return replace(
-        record, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
-        verdict=statement.rule.verdict(number), comment=comment,
+        without_number, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit,
+        seeds=number.n, verdict=statement.rule.verdict(number), comment=comment,
     )  # fmt: skip
 
 
-def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
+def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> polars.DataFrame:
     """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
     import polars
 
-    set_names = [name for name in EVALUATION_SETS if name in curves.columns]
-    settings = [column_of(name) for name in study.own_settings]
     not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
-    exams = [name for name in curves.columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
-    key = ["seed", *map(column_of, sweep.varied)]
+    is_exam = {name: name.endswith(final_column("")) for name in sweep_table.columns}
+    exams = [name for name in sweep_table.columns if is_exam[name] and not name.startswith(not_copied)]
+    key = ["seed", *map(column_of, sweep.varied)]  # the columns that tell models apart
     labels = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
     rows = []
-    for part in curves.partition_by(key, maintain_order=True):
-        last = last_rows(part, sweep).row(0, named=True)
-        tested = [name for name in set_names if part[name].null_count() == 0]
-        n = sweep.config.record.eval_sequences
-        own_curves = Curves(part["step"].to_numpy(), {name: part[name].to_numpy() for name in tested}, n)
-        rows.append(
-            {CELL: labels[tuple(last[column] for column in key)], "seed": last["seed"]}
-            | {column: last[column] for column in settings}
-            | _outcomes(own_curves, last)
-            | (study.of_curves(part, n) if study.of_curves else {})
-            | {name: last[name] for name in exams}
-            | _early_values(study, part)
-        )
-    order = {cell.label: i for i, cell in enumerate(study.cells)}
-    rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
+    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one model
+        last = last_rows(evaluations, sweep).row(0, named=True)
+        label = labels[tuple(last[column] for column in key)]
+        rows.append(_row_of_model(study, label, evaluations, last, exams, sweep.config.record.eval_sequences))
+    place_of_cell = {cell.label: place for place, cell in enumerate(study.cells)}
+    rows.sort(key=lambda row: (place_of_cell[row[CELL]], row["seed"]))
     types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
     types |= dict.fromkeys(("binds", *OUTCOMES), polars.Boolean) | {"doubles minus others": polars.Float64}
     types |= {early_column(name, step): polars.Float32 for step in study.early_steps for name in study.early}
     types |= dict.fromkeys((*exams, "loss"), polars.Float32)
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
+
+
+def _row_of_model(
+    study: Study, label: str, evaluations: polars.DataFrame, last: Mapping[str, Any], exams: Sequence[str], n: int
+) -> dict[str, Any]:
+    """The row of a study's table for the model of these evaluations, of which `last` is the last one.
+
+    `label` is that of its cell, `exams` are the columns of `last` to copy, and `n` is the number of sequences of each
+    set at an evaluation.
+    """
+    recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
+    tested = [name for name in recorded if evaluations[name].null_count() == 0]
+    curves = Curves(evaluations["step"].to_numpy(), {name: evaluations[name].to_numpy() for name in tested}, n)
+    return (
+        {CELL: label, "seed": last["seed"]}
+        | {column_of(name): last[column_of(name)] for name in study.settings_within_cells}
+        | _outcomes(curves, last)
+        | (study.of_curves(evaluations, n) if study.of_curves else {})
+        | {name: last[name] for name in exams}
+        | _early_values(study, evaluations)
+    )
 
 
 def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
@@ -203,22 +241,25 @@ def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
 def _outcomes(curves: Curves, last: Mapping[str, Any]) -> dict[str, Any]:
     """What became of a model and when, from its curves and its last row; None for what its task does not have."""
     diverged = last["diverged_at"] is not None
-    onsets = {name: skill_onset(curves, sets, level) for name, (sets, level) in ONSETS.items()}
-    return (
-        {"steps": last["step"], "diverged": diverged}
-        | {"binds": curves.binds and not diverged if curves.has([BINDING_SET]) else None}
-        | {name: _has(last, sets, level) for name, (sets, level) in OUTCOMES.items()}
-        | {name: None if onset is None else onset.step for name, onset in onsets.items()}
-        | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
-        | {"loss": last["loss"]}
-    )
+    outcomes: dict[str, Any] = {"steps": last["step"], "diverged": diverged}
+    can_bind = curves.has([BINDING_SET])
+    outcomes["binds"] = curves.binds and not diverged if can_bind else None
+    for name, (sets, level) in OUTCOMES.items():
+        outcomes[name] = _reaches(last, sets, level)
+    for name, (sets, level) in ONSETS.items():
+        onset = skill_onset(curves, sets, level)
+        outcomes[name] = None if onset is None else onset.step
+    outcomes["frequencies"] = last.get(final_column(FREQUENCIES))
+    outcomes["doubles minus others"] = _doubles_minus_others(last)
+    outcomes["loss"] = last["loss"]
+    return outcomes
 
 
-def _early_values(study: Study, curves: polars.DataFrame) -> dict[str, Any]:
-    """The values of the study's early columns at its early steps; None where a model was not measured."""
+def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]:
+    """The values of the study's early columns at its early steps; None where the model was not measured."""
     values: dict[str, Any] = {}
     for step in study.early_steps:
-        at_step = curves.filter(curves["step"] == step)
+        at_step = evaluations.filter(evaluations["step"] == step)  # one row or none
         for name in study.early:
             has_value = name in at_step.columns and at_step.height > 0
             values[early_column(name, step)] = at_step[name].item() if has_value else None
@@ -230,16 +271,19 @@ def early_column(name: str, step: int) -> str:
     return f"{name} at {step}"
 
 
-def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
-    """Whether a model reached the level in its final exam; None where its task has none of the sets, False if it
-    diverged."""
-    exams = [row[final_column(s)] for s in sets if row.get(final_column(s)) is not None]
-    if not exams:
+def _reaches(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
+    """Whether a model reaches the level on all of these sets in its final exam, which is in its last row.
+
+    None where its task has none of the sets, False if it diverged.
+    """
+    values = [row.get(final_column(name)) for name in sets]
+    accuracies = [accuracy for accuracy in values if accuracy is not None]
+    if not accuracies:
         return None
-    return row["diverged_at"] is None and min(exams) >= level
+    return row["diverged_at"] is None and min(accuracies) >= level
 
 
-def _doubles(row: Mapping[str, Any]) -> float | None:
+def _doubles_minus_others(row: Mapping[str, Any]) -> float | None:
     """The final accuracy on held-out doubles (n, n) of literals minus that on literals held out in both orders."""
     doubles = row.get(final_column("0-var doubles"))
     neither_order = row.get(final_column("0-var neither order"))

@@ -39,7 +39,7 @@ from assignadd.sweeps.jobs import (
 )
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
-from assignadd.training.loop import Interrupted
+from assignadd.training.loop import Interrupted, TrainingProgress
 from assignadd.training.processes import StopSignals, end_with_parent
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # How often the process of a job may die before the sweep gives up on it, here and on a cluster.
 MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
 OLDEST_RAY = (2, 54)
-# A lost process may live on for a moment and hold its run.
+# How long a job waits for a run that another process holds: a lost process may live on for a moment.
 BUSY_SECONDS = 120.0
 POLL_SECONDS = 0.2
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -56,6 +56,8 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 @dataclass(frozen=True)
 class Plan:
+    """What a sweep has to train, and how many stacks at a time."""
+
     jobs: list[Job]
     device: str
     slots: int
@@ -93,22 +95,26 @@ def run_sweep(
     command: str = "",
     per_gpu: int = 1,
 ) -> polars.DataFrame:
-    """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
+    """The table of a sweep, written into the folder `out` once what is missing there is trained.
+
+    The same call goes on where an earlier one stopped. `engine` is "local" or "ray", with the `address` of its cluster;
+    `report` is told the step that each job is at; `command` is recorded with the table; for the others see `jobs_of`.
+    """
     planned = plan(sweep, out, device, cores, together, per_gpu)
     claim_folder(out, "sweep")
-    unfinished = [i for i, job in enumerate(planned.jobs) if job.model_steps]
     for job in planned.jobs:
         if not job.model_steps:
             _check_metrics(job.path)  # before anything is trained
-    jobs = [planned.jobs[i] for i in unfinished]
+    numbers = [number for number, job in enumerate(planned.jobs) if job.model_steps]  # of the jobs to be trained
+    jobs = [planned.jobs[number] for number in numbers]
 
-    def report_of_all(job: int, step: int) -> None:
-        report(unfinished[job], step)
+    def report_number_in_plan(place: int, step: int) -> None:
+        report(numbers[place], step)
 
     if engine == "ray":
-        run_ray(jobs, device, address, report_of_all)
+        run_ray(jobs, device, address, report_number_in_plan)
     else:
-        run_local(jobs, device, planned.slots, report_of_all)
+        run_local(jobs, device, planned.slots, report_number_in_plan)
     runs = [Run.open(job.path) for job in planned.jobs]
     table = results_table(runs, sweep)
     write_results(table, provenance(runs, sweep, command), out / TABLE)
@@ -116,7 +122,7 @@ def run_sweep(
 
 
 def _check_metrics(path: Path) -> None:
-    """Refuses a finished run whose rows are damaged: the table cannot be made."""
+    """Raises a RunError for a finished run whose rows are damaged: the table could not be made."""
     try:
         Run.open(path).metrics()
     except RunError as error:
@@ -126,57 +132,66 @@ def _check_metrics(path: Path) -> None:
 def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lambda job, step: None) -> None:
     """Trains every job, `slots` at a time, each in a process of its own; a single job, or slot, in this process.
 
-    A job whose process dies goes on in a new one, unless it keeps dying.
+    A job whose process dies goes on in a new one, unless it keeps dying. `report` is told the place of a job in `jobs`.
     """
     if min(slots, len(jobs)) <= 1:
-        for i, job in enumerate(jobs):
-            run_job(job, device, 1, lambda progress, i=i: report(i, progress.step))
+        _run_in_this_process(jobs, device, report)
         return
-    waiting = deque(range(len(jobs)))
+    waiting = deque(range(len(jobs)))  # jobs are named by their place in `jobs`
     free_slots = deque(range(slots))
-    running: list[_Process] = []
-    deaths: Counter[int] = Counter()
+    running: list[_Worker] = []
+    deaths: Counter[int] = Counter()  # of each job's processes
     with StopSignals() as signals:
         try:
             while waiting or running:
                 while waiting and free_slots:
-                    i = waiting.popleft()
-                    running.append(_start(i, jobs[i], device, free_slots.popleft()))
-                ready = wait([process.pipe for process in running], timeout=POLL_SECONDS)
-                for ended in [process for process in running if process.pipe in ready]:
-                    running.remove(ended)
-                    free_slots.append(ended.slot)
-                    if ended.has_finished(jobs[ended.job]):
-                        report(ended.job, jobs[ended.job].config.optim.steps)
+                    job = waiting.popleft()
+                    running.append(_start(job, jobs[job], device, free_slots.popleft()))
+                for worker in _ended(running):
+                    running.remove(worker)
+                    free_slots.append(worker.slot)
+                    if worker.has_finished(jobs[worker.job]):
+                        report(worker.job, jobs[worker.job].config.optim.steps)
                     else:
-                        deaths[ended.job] += 1
-                        waiting.appendleft(ended.job)
+                        deaths[worker.job] += 1
+                        waiting.appendleft(worker.job)
                 if signals.received:
                     raise SweepStopped(signals.received)
-                for i, n_deaths in deaths.items():
+                for job, n_deaths in deaths.items():
                     if n_deaths > MOST_DEATHS:
                         died = f"its process died {n_deaths} times; what was committed is safe"
-                        raise JobFailed(f"{jobs[i].path}: {died}")
-                for process in running:
-                    report(process.job, step_of(jobs[process.job].path))
+                        raise JobFailed(f"{jobs[job].path}: {died}")
+                for worker in running:
+                    report(worker.job, step_of(jobs[worker.job].path))
         finally:
-            for process in running:
-                process.process.terminate()  # a stack in training saves first
-            for process in running:
-                process.process.join()
+            for worker in running:
+                worker.process.terminate()  # a stack in training saves first
+            for worker in running:
+                worker.process.join()
+
+
+def _run_in_this_process(jobs: Sequence[Job], device: str, report: Report) -> None:
+    """Trains every job, one after the other."""
+    for place, job in enumerate(jobs):
+
+        def report_step(progress: TrainingProgress, place: int = place) -> None:
+            report(place, progress.step)
+
+        run_job(job, device, 1, report_step)
 
 
 @dataclass(frozen=True, eq=False)
-class _Process:
+class _Worker:
     """A process that trains a job, and the pipe through which the result comes."""
 
     job: int
+    """Its place in the list of jobs."""
     slot: int
     process: BaseProcess
     pipe: Connection
 
     def has_finished(self, job: Job) -> bool:
-        """Whether the process sent a result before it ended; a JobFailed if that is an error."""
+        """Whether the process, which has ended, sent a result before; a JobFailed if the result is an error."""
         try:
             problem = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -188,17 +203,23 @@ class _Process:
         return True
 
 
-def _start(number: int, job: Job, device: str, slot: int) -> _Process:
-    """A new process that trains a job, on the GPU of its slot if the device is a GPU."""
+def _ended(workers: Sequence[_Worker]) -> list[_Worker]:
+    """The workers that sent a result or died; waits for one up to POLL_SECONDS."""
+    ready = wait([worker.pipe for worker in workers], timeout=POLL_SECONDS)
+    return [worker for worker in workers if worker.pipe in ready]
+
+
+def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
+    """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job."""
     context = get_context("spawn")  # a GPU does not survive a fork
-    pipe, pipe_of_process = context.Pipe(duplex=False)
+    receiving_end, sending_end = context.Pipe(duplex=False)
     gpus = _gpus() if device == "cuda" else [""]
     gpu = gpus[slot % len(gpus)]
-    process = context.Process(target=_train, args=(pipe_of_process, job, device, gpu, os.getpid()), daemon=True)
+    process = context.Process(target=_train, args=(sending_end, job, device, gpu, os.getpid()), daemon=True)
     with _no_modules_from_here():
         process.start()
-    pipe_of_process.close()
-    return _Process(number, slot, process, pipe)
+    sending_end.close()  # the process has it too; once that ends, the pipe ends
+    return _Worker(place, slot, process, receiving_end)
 
 
 @contextmanager
@@ -216,7 +237,10 @@ def _no_modules_from_here() -> Iterator[None]:
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
-    """In a process of its own: trains a job and sends what `train_job` returns."""
+    """What the process of a worker does: it trains a job and sends what `train_job` returns.
+
+    `gpu` is the value for CUDA_VISIBLE_DEVICES, "" on a CPU; `parent` the process without which this one ends.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
     end_with_parent(parent)
     if gpu:
@@ -232,14 +256,15 @@ def _gpus() -> list[str]:
 
 
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
-    """Trains every job on the cluster at `address`.
+    """Trains every job on the cluster at `address`; `report` is told the place of a job in `jobs`.
 
     `auto` is the cluster that only this machine reaches; None starts such a cluster and ends it afterwards.
     """
-    ray = _ray(here=address in (None, "auto") and not os.environ.get("RAY_ADDRESS"))
-    local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    is_on_this_machine = address in (None, "auto") and not os.environ.get("RAY_ADDRESS")
+    ray = _import_ray(is_on_this_machine)
+    only_here = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **only_here)
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         token = "the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
         expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
@@ -256,17 +281,17 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
     # A worker has another working directory.
     jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
-    pending = {task.remote(job, device): i for i, job in enumerate(jobs)}
+    pending = {task.remote(job, device): place for place, job in enumerate(jobs)}  # by Ray's reference to the result
     with StopSignals() as signals:
         while pending and not signals.received:
             ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
             for reference in ready:
-                i = pending.pop(reference)
-                if problem := _result_on_ray(ray, reference):
-                    raise JobFailed(f"{jobs[i].path}: {problem}")
-                report(i, jobs[i].config.optim.steps)
-            for i in pending.values():
-                report(i, step_of(jobs[i].path))
+                place = pending.pop(reference)
+                if problem := _problem_on_ray(ray, reference):
+                    raise JobFailed(f"{jobs[place].path}: {problem}")
+                report(place, jobs[place].config.optim.steps)
+            for place in pending.values():
+                report(place, step_of(jobs[place].path))
         if signals.received:
             for reference in pending:
                 ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
@@ -275,16 +300,17 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
             raise SweepStopped(signals.received)
 
 
-def _result_on_ray(ray: Any, reference: Any) -> str | None:
-    """What `train_job` returned on some worker, or why it did not."""
+def _problem_on_ray(ray: Any, reference: Any) -> str | None:
+    """Why a job failed on Ray: what `train_job` returned, or why it did not return; None where it did not fail."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return f"{' '.join(str(error).split())[:200]}; what was committed is safe"
+        in_one_line = " ".join(str(error).split())[:200]
+        return f"{in_one_line}; what was committed is safe"
 
 
 def train_job(job: Job, device: str) -> str | None:
-    """In the process that trains a job: None, or the message of an error that the user can fix."""
+    """Trains a job in this process: None once it is done, or the message of an error that the user can fix."""
     start = time.monotonic()
     while True:
         try:
@@ -294,31 +320,32 @@ def train_job(job: Job, device: str) -> str | None:
             if time.monotonic() - start > BUSY_SECONDS:
                 return str(error)
             time.sleep(1.0)
-        except Interrupted:
+        except Interrupted:  # a UserError too, but not a failure of the job
             raise
         except UserError as error:
             return str(error)
 
 
 def step_of(path: Path) -> int:
-    """The step that a run is at; 0 where there is none yet."""
+    """The step that the run in a folder is at; 0 where there is none yet."""
     try:
         return Run.open(path).step
     except RunError:
         return 0
 
 
-def _ray(here: bool) -> Any:
-    """`here` for a cluster on this machine alone."""
+def _import_ray(for_this_machine: bool) -> Any:
+    """The package `ray`, set up for clusters with a token, and for a cluster on this machine alone if that is asked."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
     # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if here:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
+    if for_this_machine:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")
-    if tuple(int(x) for x in ray.__version__.split(".")[:2]) < OLDEST_RAY:
+    major, minor = ray.__version__.split(".")[:2]
+    if (int(major), int(minor)) < OLDEST_RAY:
         raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")
     return ray

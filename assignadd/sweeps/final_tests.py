@@ -36,7 +36,8 @@ TWO_VAR_PARTS = (
 
 def _tests(task: Task) -> tuple[EvalSet, ...]:
     """The sets of the paper's tests; with other than two operands, that of literals alone."""
-    return (*(TWO_VAR_PARTS if task.operands == 2 else ()), EvalSet(ZERO_VAR, n_vars=0, pair="held_out"))
+    literals = EvalSet(ZERO_VAR, n_vars=0, pair="held_out")
+    return (*TWO_VAR_PARTS, literals) if task.operands == 2 else (literals,)
 
 
 def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
@@ -45,34 +46,54 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
-    right: dict[str, Tensor] = {}
-    n: dict[str, Tensor] = {}
-    for evalset, step in zip(_tests(stack.config.task), EvalSteps.SWEEP_TESTS, strict=False):
-        right[evalset.name], n[evalset.name] = _count(stack, configs, seen, evalset, step)
-    if parts := [evalset.name for evalset in TWO_VAR_PARTS if evalset.name in n]:
-        right[TWO_VAR] = torch.stack([right[name] for name in parts]).sum(0)
-        n[TWO_VAR] = torch.stack([n[name] for name in parts]).sum(0)
-    return [{name: int(right[name][m]) / int(n[name][m]) for name in n if n[name][m]} for m in range(len(stack))]
+    n_right: dict[str, Tensor] = {}  # by the name of the test, (M,) each
+    n_sequences: dict[str, Tensor] = {}
+    # More steps of randomness are reserved than there are tests.
+    for test, step in zip(_tests(stack.config.task), EvalSteps.SWEEP_TESTS, strict=False):
+        n_right[test.name], n_sequences[test.name] = _count_right(stack, configs, seen, test, step)
+    parts = [part.name for part in TWO_VAR_PARTS if part.name in n_sequences]
+    if parts:
+        n_right[TWO_VAR] = torch.stack([n_right[name] for name in parts]).sum(0)
+        n_sequences[TWO_VAR] = torch.stack([n_sequences[name] for name in parts]).sum(0)
+    accuracies: list[dict[str, float]] = []
+    for m in range(len(stack)):
+        nonempty = [name for name in n_sequences if n_sequences[name][m] > 0]
+        accuracies.append({name: int(n_right[name][m]) / int(n_sequences[name][m]) for name in nonempty})
+    return accuracies
 
 
-def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:
-    """Right answers and sequences for each model, (M,) each."""
+def _count_right(
+    stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int
+) -> tuple[Tensor, Tensor]:
+    """How many sequences of a set each model answers right, and how many the set has for it, (M,) each."""
+    tasks = [config.task for config in configs]
+    seeds = [config.seed.data or 0 for config in configs]
     try:
-        seeds = [c.seed.data or 0 for c in configs]
-        sampler = EveryAddition([c.task for c in configs], seen, seeds, evalset, seen.device)
+        sampler = EveryAddition(tasks, seen, seeds, evalset, seen.device)
     except EmptySetError:  # for one of the models at least
-        if len(stack) == 1:
-            return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-        models = range(len(stack))
-        counts = [_count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in models]
-        return torch.cat([right for right, _ in counts]), torch.cat([n for _, n in counts])
-    n = sampler.n_rows.flatten()
-    right = torch.zeros_like(n)
-    for start in range(0, int(n.max()), ROWS):
+        return _count_right_one_by_one(stack, configs, seen, evalset, step)
+    n_sequences = sampler.n_rows.flatten()  # (M, 1) to (M,)
+    n_right = torch.zeros_like(n_sequences)
+    for start in range(0, int(n_sequences.max()), ROWS):
         batch = sampler.sample(step, ROWS, first_row=start)
-        in_test = torch.arange(start, start + ROWS, device=n.device) < n[:, None]
-        right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
-    return right.cpu(), n.cpu()
+        # Models whose set has fewer rows than others': beyond them the sampler repeats some, which do not count.
+        in_test = torch.arange(start, start + ROWS, device=seen.device) < n_sequences[:, None]  # (M, ROWS)
+        n_right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
+    return n_right.cpu(), n_sequences.cpu()
+
+
+def _count_right_one_by_one(
+    stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int
+) -> tuple[Tensor, Tensor]:
+    """As `_count_right`, where the set is empty for a model: that one has 0 of 0, and each other is asked alone."""
+    if len(stack) == 1:
+        return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+    n_right, n_sequences = [], []
+    for m in range(len(stack)):
+        right, sequences = _count_right(stack.models(m), configs[m : m + 1], seen[m : m + 1], evalset, step)
+        n_right.append(right)
+        n_sequences.append(sequences)
+    return torch.cat(n_right), torch.cat(n_sequences)
 
 
 def final_column(name: str) -> str:
@@ -97,7 +118,11 @@ def end_exams(
     n = end_sequences(stack.config)
     if n == 0:
         return [{} for _ in configs]
-    return _on_every_set(stack, lambda s, place: end_exam(configs, seen, [s], n, back, place), end_column)
+
+    def exam_of(evalset: EvalSet, place: int) -> Exam:
+        return end_exam(configs, seen, [evalset], n, back, place)
+
+    return _on_every_set(stack, exam_of, end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
@@ -105,10 +130,14 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     n = stack.config.record.final_sequences
     if n == 0:
         return [{} for _ in configs]
-    first = EvalSteps.FINAL_EXAM.start
-    rows = _on_every_set(stack, lambda s, place: Exam(configs, seen, [s], n, seen.device, first + place), final_column)
+
+    def exam_of(evalset: EvalSet, place: int) -> Exam:
+        step = EvalSteps.FINAL_EXAM.start + place  # fresh sequences for each set
+        return Exam(configs, seen, [evalset], n, seen.device, step)
+
+    rows = _on_every_set(stack, exam_of, final_column)
     rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
-    frequencies = where_defined(stack, lambda s: {FREQUENCIES: network_frequencies(s).sum(1)})
+    frequencies = where_defined(stack, lambda stack: {FREQUENCIES: network_frequencies(stack).sum(1)})
     for column, values in (rates | frequencies).items():
         for row, value in zip(rows, values.tolist(), strict=True):
             if math.isfinite(value):  # no rate where a task has no such sequence
@@ -119,10 +148,14 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
 def _on_every_set(
     stack: Stack, exam_of: Callable[[EvalSet, int], Exam], column: Callable[[str], str]
 ) -> list[dict[str, float]]:
-    """For each model, its accuracy on every evaluation set that is not empty, one at a time to bound the memory."""
+    """For each model, its accuracy on every evaluation set that is not empty, under the name that `column` makes of it.
+
+    `exam_of` makes the exam of one set and its place among the sets: one at a time, to bound the memory.
+    """
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
     for place, evalset in enumerate(all_sets(stack.config.task)):
         with suppress(EmptySetError):
-            for row, accuracies in zip(rows, exam_of(evalset, place).accuracies(stack), strict=True):
+            accuracies_of_models = exam_of(evalset, place).accuracies(stack)
+            for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows

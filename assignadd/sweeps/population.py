@@ -35,16 +35,21 @@ class SeedCurves:
     """One network of a census: what was recorded of it while it trained, and in its final exam."""
 
     def __init__(self, population: Population, seed: int, columns: Mapping[str, np.ndarray]):
-        self.seed, self.columns = seed, columns
+        """`columns` are those of the population's table, an entry for each evaluation of this network."""
+        self.seed = seed
+        self.columns = columns
         self.population = population.name
-        self._provenance, self.task = population.provenance, population.task
+        self.task = population.task
+        self._provenance = population.provenance
 
     @cached_property
     def curves(self) -> Curves:
+        """Its accuracies over training."""
         return Curves.of_columns(self.columns, self._provenance["sequences_per_set"])
 
     @cached_property
     def phases(self) -> Phases:
+        """The phases of its training."""
         return find_phases(self.curves)
 
     @property
@@ -54,11 +59,15 @@ class SeedCurves:
 
     @cached_property
     def late_variable(self) -> LateVariable | None:
+        """The variable that is looked up last, if that is after the first spike; None otherwise, or without a spike."""
         spike = self.phases.first_spike
-        return late_variable(self.columns, self.banned, spike.after) if spike else None
+        if spike is None:
+            return None
+        return late_variable(self.columns, self.banned, spike.after)
 
     @cached_property
     def binds(self) -> bool:
+        """Whether it binds variables at the end of training."""
         return self.curves.binds
 
     def along_the_end(self, name: str) -> tuple[list[float], int]:
@@ -67,32 +76,32 @@ class SeedCurves:
         From the exams of the last evaluations; tables of an earlier version have the recorded accuracies alone, and for
         sets that were not recorded the final exam.
         """
-        about = self._provenance
-        if (column := end_column(name)) in self.columns:
-            values = self.columns[column]
-            return values[np.isfinite(values)].tolist(), int(about["sequences_in_end_exams"])
+        if end_column(name) in self.columns:
+            values = self.columns[end_column(name)]  # NaN before the last evaluations
+            return values[np.isfinite(values)].tolist(), int(self._provenance["sequences_in_end_exams"])
         if name in self.columns:
-            end = np.isin(self.columns["step"], end_of_training(self.columns["step"].tolist()))
-            return self.columns[name][end].tolist(), int(about["sequences_per_set"])
+            steps = self.columns["step"]
+            is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
+            return self.columns[name][is_at_the_end].tolist(), int(self._provenance["sequences_per_set"])
         return [self.final(name)], self.n_final(name)
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
-        return float(self.columns[self._final(name)][-1])
+        return float(self.columns[self._column_at_the_end(name)][-1])
 
     def has(self, name: str) -> bool:
-        """Whether an accuracy or a measure was recorded."""
-        return self._final(name) in self.columns and bool(np.isfinite(self.final(name)))
+        """Whether `final` has a number for an accuracy or a measure."""
+        return self._column_at_the_end(name) in self.columns and bool(np.isfinite(self.final(name)))
 
     def n_final(self, name: str) -> int:
         """How many sequences `final` was counted on."""
-        in_final_exam = self._final(name) != name
+        in_final_exam = self._column_at_the_end(name) != name
         n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
-        # Half of the sequences or more are such as training could show; a third is on the safe side.
+        # These rates are over the sequences that training could show, half of all or more; a third is on the safe side.
         return n // 3 if TRAINING_LAW in name else n
 
-    def _final(self, name: str) -> str:
-        """The column of an accuracy or a measure at the end: that of the final exam where there is one."""
+    def _column_at_the_end(self, name: str) -> str:
+        """The column whose last entry is an accuracy or a measure at the end: of the final exam where that has it."""
         return final_column(name) if final_column(name) in self.columns else name
 
     def n_pairs(self, kind: PairKind) -> int:
@@ -101,8 +110,9 @@ class SeedCurves:
 
     @cached_property
     def _seen(self) -> Tensor:
-        fixed = self._provenance["config"].get("seed", {}).get("split")
-        return pair_split(self.task, self.seed if fixed is None else fixed)
+        """Which pairs of numbers it was trained on, drawn again: (N, N)."""
+        split_seed = self._provenance["config"].get("seed", {}).get("split")  # one split for all seeds, if it is set
+        return pair_split(self.task, self.seed if split_seed is None else split_seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +125,19 @@ class Population:
 
     @cached_property
     def task(self) -> Task:
+        """The task that all cells share, but for the settings that the sweep varies."""
         return _task_of(self.provenance["config"])
 
     @cached_property
     def networks(self) -> list[dict[str, np.ndarray]]:
         """The columns of each network, an entry for each evaluation in the order of the steps."""
-        varied = {*SHORT_NAMES, *map(column_of, self.provenance.get("varied", ()))}
-        return by_network(self.table, [name for name in self.table.columns if name in varied])
+        return by_network(self.table, self.setting_columns)
+
+    @property
+    def setting_columns(self) -> list[str]:
+        """The columns of the table that are settings."""
+        settings = {*SHORT_NAMES, *map(column_of, self.provenance.get("varied", ()))}
+        return [name for name in self.table.columns if name in settings]
 
     @cached_property
     def seeds(self) -> Sequence[SeedCurves]:
@@ -133,28 +149,30 @@ class Population:
 
         A model that diverged counts as 0; NaN stands where a seed has no model at a setting, or a model no such test.
         """
-        last = self.last
-        values, seeds = np.unique(last[setting]), np.unique(last["seed"])
+        last = self.last  # columns with an entry per model
+        values, row_of_model = np.unique(last[setting], return_inverse=True)
+        seeds, column_of_model = np.unique(last["seed"], return_inverse=True)
+        has_diverged = np.isfinite(last["diverged_at"]) if "diverged_at" in last else False
         finals = np.full((len(values), len(seeds)), np.nan)
-        diverged = np.isfinite(last["diverged_at"]) if "diverged_at" in last else False
-        places = np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])
-        finals[places] = np.where(diverged, 0.0, last[column])
+        finals[row_of_model, column_of_model] = np.where(has_diverged, 0.0, last[column])
         return values, finals
 
     @cached_property
     def last(self) -> dict[str, np.ndarray]:
-        """Every model at the last step: all columns of numbers, NaN where there is none."""
+        """All columns of numbers, with an entry for every model at the last step; NaN where it has no number."""
         last = self.table.filter(self.table["step"] == self.table["step"].max())
-        numbers = [c for c, kind in last.schema.items() if not kind.is_nested()]
-        return {c: last[c].cast(float, strict=False).to_numpy() for c in numbers}
+        names = [name for name, kind in last.schema.items() if not kind.is_nested()]  # a list is no number
+        return {name: last[name].cast(float, strict=False).to_numpy() for name in names}
 
     def binds(self, setting: str) -> np.ndarray:
         """Which models of a sweep over a setting bind in the end, (settings, seeds)."""
-        values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
+        values = np.unique(self.last[setting])
+        seeds = np.unique(self.last["seed"])
         binds = np.zeros((len(values), len(seeds)), dtype=bool)
         for columns in self.networks:
-            place = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
-            binds[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
+            row = np.searchsorted(values, columns[setting][0])
+            column = np.searchsorted(seeds, columns["seed"][0])
+            binds[row, column] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
         return binds
 
 
@@ -168,17 +186,19 @@ class Populations:
 
     @cached_property
     def seeds(self) -> list[SeedCurves]:
+        """The networks of the census."""
         return [seed for part in self.census for seed in part.seeds]
 
     def load(self) -> None:
-        """Reads the tables into arrays: Polars cannot be used in a forked process."""
-        for part in (self.fraction, self.two_var):
-            if part is not None:
-                part.last, part.networks  # noqa: B018 (cached)
+        """Reads the tables into arrays, which are kept: Polars cannot be used in a forked process."""
+        for sweep in (self.fraction, self.two_var):
+            if sweep is not None:
+                sweep.last, sweep.networks  # noqa: B018 (cached)
         self.seeds  # noqa: B018 (cached)
 
     @property
     def census_name(self) -> str:
+        """The names of the sweeps that are the census."""
         return " and ".join(part.name for part in self.census)
 
     def name(self, sweep: str) -> str:
@@ -192,11 +212,13 @@ class Populations:
     @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
-        populations = [part for part in (*self.census, self.fraction, self.two_var) if part is not None]
-        model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        for config in (part.provenance["config"] for part in populations):
-            # Tables of an earlier version do not have every field.
-            if not _is_the_papers(_task_of(config)) or model | config.get("model", {}) != model:
+        papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
+        for population in (*self.census, self.fraction, self.two_var):
+            if population is None:
+                continue
+            config = population.provenance["config"]
+            model = papers_model | config.get("model", {})  # tables of an earlier version do not have every field
+            if not _is_the_papers(_task_of(config)) or model != papers_model:
                 return False
         return True
 
@@ -213,22 +235,26 @@ def shipped_population(name: str) -> Population:
 
 @lru_cache(maxsize=1)
 def shipped_populations() -> Populations:
-    """The census of the paper's task in both readings of its banned slots (a renaming), and both sweeps."""
-    census, authors, fraction, two_var = map(shipped_population, NAMES)
-    return Populations((census, authors), fraction, two_var)
+    """The populations of the package: a census in two parts, which differ in variables' names, and both sweeps."""
+    census = (shipped_population("census"), shipped_population("authors"))
+    return Populations(census, shipped_population("fraction"), shipped_population("two-var"))
 
 
 def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
-    """The table of a user's sweep over these settings and seeds, from the folder of `assignadd sweep --out`."""
+    """The table of a user's sweep over these settings and seeds, from the folder of `assignadd sweep --out`.
+
+    A UserError where there is no such table, or where the sweep varies other settings.
+    """
     try:
         population = Population(str(folder), *read_results(folder / TABLE))
         population.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
-        raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
-    named = {*SHORT_NAMES, *map(column_of, population.provenance.get("varied", ()))}
-    settings = [name for name in population.table.columns if name in named and population.table[name].n_unique() > 1]
-    if settings != list(varies):
-        expected, actual = " and ".join([*varies, "seed"]), " and ".join([*settings, "seed"])
+        problem = " ".join(str(error).split())[:80]
+        raise UserError(f"{folder}: no table of an `assignadd sweep` ({problem})") from error
+    varied = [name for name in population.setting_columns if population.table[name].n_unique() > 1]
+    if varied != list(varies):
+        expected = " and ".join([*varies, "seed"])
+        actual = " and ".join([*varied, "seed"])
         raise UserError(f"{folder}: expected a sweep over {expected}, got one over {actual}")
     return population
 
@@ -236,12 +262,13 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
 def populations_for(
     configs: Sequence[Config], census: Path | None = None, fraction: Path | None = None, two_var: Path | None = None
 ) -> Populations:
-    """The populations to hold networks of these settings against: those in the folders, else those of the package.
+    """The populations to compare networks of these settings with: those in the folders, else those of the package.
 
-    The package's are of the paper's task and network; others are not compared with them.
+    The package's are of the paper's task and network; networks of another are not compared with them.
     """
-    comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
-    populations = shipped_populations() if comparable else NO_POPULATIONS
+    papers_model = PRESETS["paper"].model
+    are_the_papers = all(_is_the_papers(config.task) and config.model == papers_model for config in configs)
+    populations = shipped_populations() if are_the_papers else NO_POPULATIONS
     if census is not None:
         populations = replace(populations, census=(read_population(census),))
     if fraction is not None:
@@ -257,4 +284,5 @@ def _task_of(config: Mapping[str, Any]) -> Task:
 
 
 def _is_the_papers(task: Task) -> bool:
+    """Whether this is the paper's task, by its text or by its code."""
     return task in (PRESETS["paper"].task, PRESETS["authors"].task)

@@ -28,7 +28,7 @@ from assignadd.sweeps.settings import Sweep
 if TYPE_CHECKING:
     import polars
 
-COMPRESSION_LEVEL = 19
+COMPRESSION_LEVEL = 19  # of 22; tables are written once and shipped
 TABLE = "table.parquet"
 
 
@@ -36,25 +36,28 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """A row per model and evaluation: settings and seed, step, loss, where it diverged, every accuracy and measure."""
     import polars
 
-    places = {cell.in_stack(sweep.config): i for i, cell in enumerate(sweep.cells)}
-    settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
-    placed_rows = [placed for run in runs for placed in _rows(run, places, settings)]
-    placed_rows.sort(key=lambda placed: placed[0])  # the same columns in any order of runs
-    rows = [row for _, row in placed_rows]
-    frame = polars.DataFrame(rows, infer_schema_length=None)
-    narrow = [
+    place_of_cell = {cell.in_stack(sweep.config): place for place, cell in enumerate(sweep.cells)}
+    settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
+    column_of_setting = {name: column_of(name) for name in settings}
+    rows_with_places: list[tuple[int, dict[str, Any]]] = []
+    for run in runs:
+        rows_with_places += _rows(run, place_of_cell, column_of_setting)
+    rows_with_places.sort(key=lambda row_with_place: row_with_place[0])  # the same columns in any order of runs
+    frame = polars.DataFrame([row for _, row in rows_with_places], infer_schema_length=None)
+    in_single_precision = [
         polars.col(polars.Float64).cast(polars.Float32),
         polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
     ]
-    columns = list(settings.values())
-    exact = frame.select(columns)  # settings are compared, not plotted
-    return frame.with_columns(narrow).with_columns(exact).sort([*columns, "seed", "step"])
+    setting_columns = list(column_of_setting.values())
+    exact_settings = frame.select(setting_columns)  # they are compared, so they stay in double precision
+    frame = frame.with_columns(in_single_precision).with_columns(exact_settings)
+    return frame.sort([*setting_columns, "seed", "step"])
 
 
 def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
     """The columns of each network of a sweep over these settings and seeds, in the order of the steps."""
-    network = [*settings, "seed"]
-    parts = table.sort(*network, "step").partition_by(*network, maintain_order=True)
+    key = [*settings, "seed"]
+    parts = table.sort(*key, "step").partition_by(*key, maintain_order=True)  # a table per network
     return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
 
 
@@ -62,15 +65,16 @@ def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
     """The row of every model after its last step."""
     import polars
 
-    cell = ["seed", *map(column_of, sweep.varied)]
-    return table.filter(polars.col("step") == polars.col("step").max().over(cell))
+    key = ["seed", *map(column_of, sweep.varied)]
+    last_step_of_model = polars.col("step").max().over(key)
+    return table.filter(polars.col("step") == last_step_of_model)
 
 
 def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     """How many models of a sweep diverged, bind in the end, or do neither."""
     counts = {"models": 0, "diverged": 0, "bind": 0, "do_not_bind": 0}
     for columns in by_network(table, [column_of(name) for name in sweep.varied]):
-        has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")
+        has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # by the type of the column
         if has_diverged:
             outcome = "diverged"
         else:
@@ -83,7 +87,10 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
 
 def column_of(name: str) -> str:
     """The column of a setting: its dotted name, or the short one that tables of the first version have."""
-    return next((short for short, dotted in SHORT_NAMES.items() if dotted == name), name)
+    for short_name, dotted_name in SHORT_NAMES.items():
+        if dotted_name == name:
+            return short_name
+    return name
 
 
 def setting_of(config: Config, name: str) -> Any:
@@ -93,26 +100,30 @@ def setting_of(config: Config, name: str) -> Any:
 
 
 def _rows(
-    run: Run, places: Mapping[tuple[Config, Member], int], settings: Mapping[str, str]
+    run: Run, place_of_cell: Mapping[tuple[Config, Member], int], column_of_setting: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each row of the sweep's cells in a run, with the cell's place in the sweep."""
+    """Each row of the sweep's table that a run has, after the place of its cell in the sweep.
+
+    A cell is known by the configuration of its stack and its member.
+    """
     configs = run.configs
     for row in run.metrics():
-        place = places.get((run.config, run.members[row["model"]]))
-        if place is None:
+        place = place_of_cell.get((run.config, run.members[row["model"]]))
+        if place is None:  # a model of the run that is not in the sweep
             continue
         config = configs[row["model"]]
-        measures = dict(row.get("measures", {}))
-        values = {column: setting_of(config, name) for name, column in settings.items()}
-        tests = measures.pop("tests", {})
+        settings = {column: setting_of(config, name) for name, column in column_of_setting.items()}
         facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
-        yield place, values | facts | row["accuracy"] | tests | measures
+        measures = dict(row.get("measures", {}))
+        tests = measures.pop("tests", {})
+        yield place, settings | facts | row["accuracy"] | tests | measures
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
     """What made the table: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
-    environments = {json.dumps(msgspec.to_builtins(s.environment), sort_keys=True): None for s in sessions}
+    environments = [json.dumps(msgspec.to_builtins(session.environment), sort_keys=True) for session in sessions]
+    different_environments = [json.loads(text) for text in dict.fromkeys(environments)]
     return {
         "command": command,
         "sweep": sweep.name,
@@ -121,9 +132,9 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "varied": list(sweep.varied),
         "stacks": [len(run.members) for run in runs],
         "diverged": sum(step is not None for run in runs for step in run.diverged_at),
-        "wall_seconds": round(sum(s.seconds for s in sessions), 1),
-        "started": min((s.started for s in sessions), default=None),
-        "made_with": [json.loads(e) for e in environments],
+        "wall_seconds": round(sum(session.seconds for session in sessions), 1),
+        "started": min((session.started for session in sessions), default=None),
+        "made_with": different_environments,
         "table_with": {"python": platform.python_version(), "platform": sys.platform},
         "sequences_per_set": sweep.config.record.eval_sequences,
         "sequences_in_final_exam": sweep.config.record.final_sequences,
@@ -133,7 +144,10 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
 
 
 def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
-    """`path` (Parquet, zstd) and beside it the provenance as JSON, each by one rename."""
+    """Writes a table to `path` (Parquet) and its provenance `about` beside it (JSON), each by one rename.
+
+    Both are sealed, and the provenance has the hash of the table, so that neither can be exchanged.
+    """
     atomic.make_directory(path.parent)
     data = encode_table(frame, {}, COMPRESSION_LEVEL)
     atomic.write(path, data)
@@ -142,14 +156,15 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 
 
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
-    """The table at `path` and its provenance, if both are as they were written."""
-    beside = path.with_suffix(".json")
-    document = read_regular(beside.parent, beside.name, most=MOST_SETTINGS)
+    """The table at `path` and its provenance; a RunError unless both are as they were written."""
+    json_path = path.with_suffix(".json")
+    document = read_regular(json_path.parent, json_path.name, most=MOST_SETTINGS)
     data = read_regular(path.parent, path.name)
-    about = parse(document, beside.name)
+    about = parse(document, json_path.name)
     if not isinstance(about, dict):
-        raise RunError(f"{beside} is not the provenance of a sweep")
-    check_seal(document, str(beside))
+        raise RunError(f"{json_path} is not the provenance of a sweep")
+    check_seal(document, str(json_path))
     if about.get("table") != Blob.of(data).sha256:
-        raise RunError(f"{beside} is of another {path.name}")
-    return decode_sealed(data, str(path))[0], about
+        raise RunError(f"{json_path} is of another {path.name}")
+    table, _ = decode_sealed(data, str(path))
+    return table, about

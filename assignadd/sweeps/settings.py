@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -21,6 +21,7 @@ RATIOS = (
     0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65,
     10 / 12, 1.25,
 )  # fmt: skip
+# The sweeps over one setting by name: the setting and its values.
 GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "fraction": ("seen_fraction", FRACTIONS),
     "two-var": ("two_var_ratio", RATIOS),
@@ -29,7 +30,7 @@ NAMES = (*GRIDS, "seeds")
 # Sections of the settings that a sweep may vary; how models are recorded is the same for all.
 SECTIONS = ("task", "model", "optim", "seed", "numerics", "start")
 MOST_CELLS = 1_000_000
-MOST_BYTES = 64 << 20
+MOST_BYTES = 64 << 20  # of a file of settings
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,20 @@ class Sweep:
 
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
-    """`fraction` and `two-var` are the paper's two figures, `seeds` is nothing but seeds."""
+    """The sweep `fraction` or `two-var` of the paper's figures, or `seeds`, which varies nothing but the seed."""
     if name == "seeds":
         return Sweep(name, config, tuple(Member(seed) for seed in seeds))
-    field, values = GRIDS[name]
-    return Sweep(name, config, grid({field: values}, seeds))
+    setting, values = GRIDS[name]
+    return Sweep(name, config, grid({setting: values}, seeds))
 
 
 def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Member, ...]:
-    """Every combination of the settings' values with every seed."""
-    return tuple(Member(seed, row) for row in _combinations(values) for seed in seeds)
+    """A model for every combination of the settings' values and every seed."""
+    return tuple(Member(seed, settings) for settings in _combinations(values) for seed in seeds)
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of one value of each setting: {"a": [1, 2], "b": [3]} is [{a: 1, b: 3}, {a: 2, b: 3}]."""
     return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
 
 
@@ -83,55 +85,61 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     file a list of rows [{"optim.lr": 0.001}, ...] or the values of a grid {"optim.lr": [0.001, 0.003],
     "model.n_heads": [1, 2]}, of which every combination is a row. A list, such as model.d_mlp, is JSON text in CSV.
     """
-    rows = _rows_of(path)
-    with_seeds = any("seed" in row for row in rows)
-    if with_seeds and any(row.get("seed") is None for row in rows):
+    rows = _read_rows(path)
+    have_seeds = any("seed" in row for row in rows)
+    if have_seeds and any(row.get("seed") is None for row in rows):
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
-    if len(rows) * (1 if with_seeds else len(seeds)) > MOST_CELLS:
+    seeds_per_row = 1 if have_seeds else len(seeds)
+    if len(rows) * seeds_per_row > MOST_CELLS:
         raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
     cells = []
     for row in rows:
-        seed = row.pop("seed", 0)
-        if type(seed) is not int:
-            raise ConfigError(f"{path.name}: seed", seed, "whole numbers")
-        settings = _settings(path, row)
-        cells += [Member(s, settings) for s in ([seed] if with_seeds else seeds)]
+        if have_seeds and type(row["seed"]) is not int:
+            raise ConfigError(f"{path.name}: seed", row["seed"], "whole numbers")
+        seeds_of_row = [row["seed"]] if have_seeds else seeds
+        settings = _settings(path, {column: value for column, value in row.items() if column != "seed"})
+        cells += [Member(seed, settings) for seed in seeds_of_row]
     return Sweep(path.stem, config, tuple(cells))
 
 
 def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a row, by their dotted names; an operation may be a file of answers, which is read."""
+    """The settings of a row, by their dotted names; an operation may be a file of answers, which is read.
+
+    `path` is the file of the row, for errors.
+    """
     settings = {}
     for column, value in row.items():
         name = SHORT_NAMES.get(column, column)
-        if name.partition(".")[0] not in SECTIONS or "." not in name:
+        section, dot, _ = name.partition(".")
+        if not dot or section not in SECTIONS:
             raise ConfigError(f"{path.name}: column", column, "seed, or a setting such as optim.lr or model.n_heads")
-        is_list = isinstance(value, str) and value.startswith("[")
+        is_list = isinstance(value, str) and value.startswith("[")  # as JSON text, from a CSV file
         settings[name] = parse(value.encode(), f"{path.name}: {column}") if is_list else value
     return exact_settings(with_operation(settings))
 
 
-def _rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, as they stand there."""
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV or JSON file, values by column, as they stand there; those of a grid are its combinations."""
     import polars
 
     try:
         data = read_input(path, MOST_BYTES)
         if path.suffix == ".csv":
             return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
-        content = parse(data, path.name)
-        if isinstance(content, dict) and _all_are(list, content.values()):
-            if (n_rows := math.prod(map(len, content.values()))) > MOST_CELLS:
-                raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
-            return _combinations(content)
-        if not isinstance(content, list) or not _all_are(dict, content):
-            raise ValueError("neither a list of rows nor lists of values")
-        return content
+        return _rows_of_json(parse(data, path.name))
     except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
-        files = f"a CSV or JSON file of settings ({' '.join(str(error).split())[:80]})"
+        problem = " ".join(str(error).split())[:80]
+        files = f"a CSV or JSON file of settings ({problem})"
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
 
 
-def _all_are(kind: type, values: Iterable[Any]) -> bool:
-    """Whether all values have this type."""
-    return all(isinstance(value, kind) for value in values)
+def _rows_of_json(content: Any) -> list[dict[str, Any]]:
+    """The rows in a list of them, or the combinations of a grid's values; a ValueError for anything else."""
+    if isinstance(content, list) and all(isinstance(row, dict) for row in content):
+        return content
+    if isinstance(content, dict) and all(isinstance(values, list) for values in content.values()):
+        n_rows = math.prod(len(values) for values in content.values())
+        if n_rows > MOST_CELLS:
+            raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
+        return _combinations(content)
+    raise ValueError("neither a list of rows nor lists of values")

@@ -34,7 +34,7 @@ class ShippedTable:
 
     @property
     def made_by(self) -> tuple[str, str]:
-        """The command that made the table, and the commit."""
+        """The command that made the table, and the commit of this package with which it did."""
         document = self.document
         return document["command"], document["made_with"][0]["commit"]
 
@@ -123,8 +123,8 @@ def columns_of(table: ShippedTable) -> list[Column]:
     n = about["sequences_per_set"]
     n_final = about["sequences_in_final_exam"]
     n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
-    explained = [sweep_column(name, n, n_final, n_end=n_end) for name in table.frame().columns]
-    return list(dict.fromkeys(explained))
+    columns = [sweep_column(name, n, n_final, n_end=n_end) for name in table.frame().columns]
+    return list(dict.fromkeys(columns))  # each once
 
 
 def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES, n_end: int = 0) -> Column:
@@ -137,16 +137,17 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
         return Column(name, FACTS[name])
     if name in TESTS:
         return Column(name, TESTS[name], LAST_ROW)
-    if name.endswith(final_column("")):
-        exam = sweep_column(name.removesuffix(final_column("")), n_final, n_final, n_final)
-        return Column(name, exam.meaning, "; ".join(filter(None, (exam.sample, LAST_ROW))))
-    if name.endswith(end_column("")):
-        exam = sweep_column(name.removesuffix(end_column("")), n_end, n_final)
-        return Column(name, f"{exam.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
+    final_suffix, end_suffix = final_column(""), end_column("")
+    if name.endswith(final_suffix):  # the meaning of the column without the suffix, on other sequences
+        column = sweep_column(name.removesuffix(final_suffix), n_final, n_final, n_final)
+        return Column(name, column.meaning, f"{column.sample}; {LAST_ROW}" if column.sample else LAST_ROW)
+    if name.endswith(end_suffix):
+        column = sweep_column(name.removesuffix(end_suffix), n_end, n_final)
+        return Column(name, f"{column.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
     if name in LABELS:
         return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
-    if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
-        return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
+    if re.fullmatch(r"\d-var (\d links?|rebound|once)", name):  # the sets of chains, such as "1-var 2 links"
+        return Column(name, f"accuracy: {name}, as docs/tasks.md defines it", f"{n:,} sequences")
     if name.partition(".")[0] in SECTIONS:
         return Column(name, f"the setting {name} (`assignadd train --help`)")
     measure = measure_of(name)

@@ -6,7 +6,7 @@ Values and codes are Python integers, or tensors that broadcast together. Only `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, reduce
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from assignadd.config import Task
@@ -21,13 +21,19 @@ Number = TypeVar("Number", int, "torch.Tensor")  # a string: text is parsed with
 def answer_of(task: Task, values: Sequence[Number]) -> Number:
     """The answer to a sequence with these values of the operands: the operation applied from left to right.
 
-    With one operand it is its value. A new operation is a line of `_combined`, a sign in `SIGNS` of config/task.py.
+    With one operand the answer is its value.
     """
-    return reduce(lambda first, second: _combined(task, first, second), values)
+    result = values[0]
+    for value in values[1:]:
+        result = _combined(task, result, value)
+    return result
 
 
 def _combined(task: Task, first: Number, second: Number) -> Number:
-    """The result of the operation on two numbers."""
+    """The result of the task's operation on two numbers.
+
+    A new operation needs a case here and a sign in `SIGNS` of config/task.py.
+    """
     N = task.modulus
     if task.operation == "add":
         return (first + second) % N
@@ -36,38 +42,50 @@ def _combined(task: Task, first: Number, second: Number) -> Number:
     if task.operation == "multiply":
         return first * second % N
     if affine := AFFINE.fullmatch(task.operation):
-        p, q = map(int, affine.groups())
+        p, q = int(affine[1]), int(affine[2])
         return (p * first + q * second) % N
     if task.operation == "dihedral":
         return _dihedral_product(first, second, N // 2)
-    return _looked_up(task, first * N + second)
+    return _looked_up(task, tuple_code((first, second), N))  # the operation is a table of answers
 
 
 def _dihedral_product(first: Number, second: Number, n: int) -> Number:
-    """The product of two symmetries of an n-gon: r + n f is the rotation by r after (f = 1) or without a reflection."""
-    turned_back = 1 - 2 * (first // n)  # a reflection reverses the rotation that follows it
-    return (first % n + turned_back * (second % n)) % n + n * ((first // n + second // n) % 2)
+    """The product of two of the 2 n symmetries of a regular n-gon, each written as a number r + n f.
+
+    f = 0 is the rotation by r n-ths of a turn, f = 1 the same rotation after a reflection.
+    """
+    rotation_1, reflected_1 = first % n, first // n
+    rotation_2, reflected_2 = second % n, second // n
+    direction = 1 - 2 * reflected_1  # a reflection (-1) reverses the other rotation
+    rotation = (rotation_1 + direction * rotation_2) % n
+    reflected = (reflected_1 + reflected_2) % 2
+    return rotation + n * reflected
 
 
 def _looked_up(task: Task, code: Number) -> Number:
-    """The answer in the task's table to the pair with this code."""
+    """The answer in the task's table to the pair of numbers with this code (`tuple_code`)."""
     if isinstance(code, int):
         return task.table[code]
-    return _table(task.table).to(code.device)[code]
+    return _table_as_tensor(task.table).to(code.device)[code]
 
 
 @cache
-def _table(table: tuple[int, ...]) -> torch.Tensor:
-    import torch
+def _table_as_tensor(table: tuple[int, ...]) -> torch.Tensor:
+    """The answers as a tensor, made once for each table."""
+    import torch  # here, so that a typed sequence is read without torch
 
     return torch.tensor(table)
 
 
 def tuple_code(values: Sequence[Number], modulus: int) -> Number:
-    """The tuple of numbers as one number in base N: N n + m for the pair (n, m)."""
-    return reduce(lambda code, value: code * modulus + value, values)
+    """The tuple of numbers as one integer, whose digits in base N they are: N n + m for the pair (n, m)."""
+    code = values[0]
+    for value in values[1:]:
+        code = code * modulus + value
+    return code
 
 
 def tuple_values(code: Number, modulus: int, operands: int = 2) -> tuple[Number, ...]:
-    """The tuple of numbers with this code."""
-    return tuple(code // modulus**i % modulus for i in reversed(range(operands)))
+    """The tuple of numbers with this code, the inverse of `tuple_code`: its digits in base N, the highest first."""
+    exponents = reversed(range(operands))
+    return tuple((code // modulus**exponent) % modulus for exponent in exponents)

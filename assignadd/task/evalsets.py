@@ -26,18 +26,28 @@ def kinds(task: Task) -> range:
 
 
 def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[int, ...]]:
-    """All operands of this kind, as variable numbers or LITERAL; no variable is in two slots.
+    """All operands that sequences of this kind may have: for each slot a variable's number (0 for `a`), or LITERAL.
 
-    Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
+    No variable is in two slots. Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
     slots = [range(task.n_vars) if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)]
-    different = [c for c in product(*slots) if len({v for v in c if v != LITERAL}) == kind.bit_count()]
+    different = [choice for choice in product(*slots) if _are_different(choice)]
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
 
 
+def _are_different(operands: Sequence[int]) -> bool:
+    """Whether no variable is in two slots."""
+    variables = [operand for operand in operands if operand != LITERAL]
+    return len(set(variables)) == len(variables)
+
+
 def count_banned(task: Task, *operands: int) -> int:
-    """The number of operands in a slot that is banned for them; LITERAL is never banned."""
-    return sum(v != LITERAL and task.variables[v] in banned for v, banned in zip(operands, task.bans, strict=True))
+    """The number of operands, each a variable's number or LITERAL, in a slot that is banned for them in training."""
+    n_banned = 0
+    for operand, banned_letters in zip(operands, task.bans, strict=True):
+        if operand != LITERAL and task.variables[operand] in banned_letters:
+            n_banned += 1
+    return n_banned
 
 
 PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "doubles"]
@@ -68,27 +78,36 @@ class EvalSet:
 
     @property
     def label(self) -> str:
-        """The name of the set in plain words, for tables and figures."""
-        pair = PAIRS[self.pair] if self.pair != "seen" or not self.n_banned else ""
-        links = "" if self.links is None else f"{self.links} link{'s' * (self.links != 1)} from the number"
+        """The name of the set in plain words, such as `two variables, held-out pair`, for tables and figures."""
+        links = "" if self.links is None else f"{_count(self.links, 'link')} from the number"
         twice = {None: "", True: "assigned twice", False: "assigned once"}[self.rebound]
-        pair = "" if (links or twice) and self.pair == "seen" else pair.replace("pair", TUPLE[self.operands])
+        # That the pair is as in training is left out where another part says what the set is about.
+        is_about_something_else = bool(self.n_banned or links or twice)
+        if self.pair == "seen" and is_about_something_else:
+            pair = ""
+        else:
+            pair = PAIRS[self.pair].replace("pair", TUPLE[self.operands])
         parts = (NUMBER_OF_VARIABLES[self.n_vars], pair, self._banned, links, twice)
         return ", ".join(part for part in parts if part)
 
     @property
     def _banned(self) -> str:
-        """How many variables are in banned slots, in words."""
-        if not self.n_banned:
-            return "any slot" if self.n_banned is None else ""
+        """How many variables are in banned slots, in words; empty for none."""
+        if self.n_banned is None:
+            return "any slot"
+        if self.n_banned == 0:
+            return ""
         if self.n_vars == 1:
             return "in a banned slot"
-        number = ("both" if self.n_vars == 2 else "all") if self.n_banned == self.n_vars else NUMBERS[self.n_banned]
-        return f"{number} in banned slots" if self.n_banned > 1 else f"{number} in a banned slot"
+        if self.n_banned == self.n_vars:
+            return "both in banned slots" if self.n_vars == 2 else "all in banned slots"
+        number = NUMBERS[self.n_banned]
+        return f"{number} in a banned slot" if self.n_banned == 1 else f"{number} in banned slots"
 
     def allows(self, operands: Sequence[int]) -> bool:
-        """Whether these operands, by number, are in the slots that the set requires."""
-        return all(variable in (None, operand) for variable, operand in zip(self.in_slots, operands, strict=False))
+        """Whether every variable that the set requires in a slot (`in_slots`) is there; operands by their numbers."""
+        required = zip(self.in_slots, operands, strict=False)  # `in_slots` may end before the last operand
+        return all(variable is None or variable == operand for variable, operand in required)
 
 
 # The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).
@@ -105,27 +124,36 @@ PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair",
 
 
 def _numbered(name: str, n_vars: int, n_banned: int) -> str:
-    """The name of a set, such as `2-var var-restricted (1)`; for one variable it ends before the brackets."""
-    return f"{n_vars}-var {name}" + f" ({n_banned})" * (n_vars > 1)
+    """The name of a set, such as `2-var var-restricted (1)`; for one variable without the brackets."""
+    brackets = f" ({n_banned})" if n_vars > 1 else ""
+    return f"{n_vars}-var {name}{brackets}"
 
 
-def _eval_sets(k: int) -> tuple[EvalSet, ...]:
+def _count(n: int, noun: str) -> str:
+    """The number with its noun, such as `1 link` or `2 links`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
     """For each number of variables, sequences as in training, with held-out values, and with banned slots."""
     sets = []
-    for n in range(k + 1):
-        sets.append(EvalSet(f"{n}-var train", n, operands=k))
-        sets.append(EvalSet(f"{n}-var add-restricted", n, "held_out", operands=k))
-        sets += [EvalSet(_numbered("var-restricted", n, b), n, n_banned=b, operands=k) for b in range(1, n + 1)]
+    for n_vars in range(operands + 1):
+        sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=operands))
+        sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, pair="held_out", operands=operands))
+        for n_banned in range(1, n_vars + 1):
+            name = _numbered("var-restricted", n_vars, n_banned)
+            sets.append(EvalSet(name, n_vars, n_banned=n_banned, operands=operands))
     return tuple(sets)
 
 
-def _doubly_held_out(k: int) -> tuple[EvalSet, ...]:
+def _doubly_held_out(operands: int) -> tuple[EvalSet, ...]:
     """Sequences with both held-out values and variables in banned slots."""
-    return tuple(
-        EvalSet(_numbered("doubly held out", n, b), n, "held_out", b, operands=k)
-        for n in range(1, k + 1)
-        for b in range(1, n + 1)
-    )
+    sets = []
+    for n_vars in range(1, operands + 1):
+        for n_banned in range(1, n_vars + 1):
+            name = _numbered("doubly held out", n_vars, n_banned)
+            sets.append(EvalSet(name, n_vars, pair="held_out", n_banned=n_banned, operands=operands))
+    return tuple(sets)
 
 
 # The sets of two operands; the first nine are the paper's.
@@ -146,21 +174,30 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
     """Sequences as in training by the number of links, where there are hops, and with variables assigned twice."""
-    k, links = task.operands, range(task.hops + 1) if task.hops else ()
-    counts = range(1, k + 1)
-    chains = [EvalSet(f"{n}-var {i} link{'s' * (i != 1)}", n, operands=k, links=i) for n in counts for i in links]
-    twice = [EvalSet(f"{n}-var rebound", n, operands=k, rebound=True) for n in counts if task.rebinding]
+    chains, twice = [], []
+    for n_vars in range(1, task.operands + 1):
+        if task.hops:
+            for links in range(task.hops + 1):
+                name = f"{n_vars}-var {_count(links, 'link')}"
+                chains.append(EvalSet(name, n_vars, operands=task.operands, links=links))
+        if task.rebinding:
+            twice.append(EvalSet(f"{n_vars}-var rebound", n_vars, operands=task.operands, rebound=True))
     return (*chains, *twice)
 
 
 def all_sets(task: Task) -> tuple[EvalSet, ...]:
-    """All evaluation sets of this task. Classes of held-out pairs by their other order are those of two operands."""
+    """All evaluation sets of this task; those for the classes of held-out pairs are defined for two operands alone."""
     return recorded_sets(task) + (CLASS_SETS if task.operands == 2 else ())
 
 
-# Labels by name. Sets of the same name for other numbers of operands differ in one word (`EvalSet.label`).
-LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_doubly_held_out(k))}
-LABELS |= {s.name: s.label for s in CLASS_SETS}
+# Labels by name. A set for another number of operands may have the same name as one for two, and a label with
+# `triple` instead of `pair`; the one for two operands, which is last here, is taken.
+LABELS = {
+    evalset.name: evalset.label
+    for operands in (4, 3, 1, 2)
+    for evalset in (*_eval_sets(operands), *_doubly_held_out(operands))
+}
+LABELS |= {evalset.name: evalset.label for evalset in CLASS_SETS}
 
 
 def any_sums(n_vars: int) -> EvalSet:

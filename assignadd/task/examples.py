@@ -25,34 +25,47 @@ PADDING = 3  # the seed for the positions of PADs in an adapted sequence
 def fitted(text: str, task: Task) -> list[int] | None:
     """The tokens of a sequence of the paper, with fewer assignments and numbers mod N if the task is too small for it.
 
-    In a task with one operand it is the paper's first; a third and a fourth operand are 1 and 2. None if the task has
-    no such addition: two variables, but only one assignment.
+    In a task with one operand, the paper's second operand is left out; with three or four, the further ones are the
+    numbers 1 and 2. None if the task cannot assign all variables of the addition.
     """
     try:
         return parse(text.replace("+", task.sign), task)
-    except ParseError:
+    except ParseError:  # the task is another one than the paper's
         shorter = _shortened(text, task)
         return None if shorter is None else parse(shorter, task, PADDING)
 
 
 def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
     """The sequence with token `a` instead of `b`, and `b` instead of `a`."""
-    return [{a: b, b: a}.get(token, token) for token in tokens]
+    exchange = {a: b, b: a}
+    return [exchange.get(token, token) for token in tokens]
 
 
 def _shortened(text: str, task: Task) -> str | None:
-    """The sequence in text form with fewer assignments and numbers mod N; None if an operand cannot be assigned."""
-    tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
-    values = assignments(tokens, PAPER)
-    operands = [tokens[slot] for slot in operand_slots(PAPER)][: task.operands] + [1, 2][: max(0, task.operands - 2)]
+    """A sequence of the paper, in text form, with as many assignments as fit the task and its numbers mod N.
+
+    None if the variable of an operand cannot be assigned.
+    """
+    paper = Vocabulary(PAPER)
+    tokens = parse(text, PAPER)
+    values = assignments(tokens, PAPER)  # the number of each variable
+    operands = _operands(tokens, task)
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
-    variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # those of the operands first
+    variables_first = sorted(values, key=lambda variable: variable not in operands)  # False, an operand, is first
+    variables = variables_first[:most]
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
         return None
-    letters = dict(zip(variables, _letters([paper.name(variable) for variable in variables], task), strict=True))
-    words = [letters[x] if paper.is_variable(x) else str(x % task.modulus) for x in operands]
-    assigned = [f"{letters[variable]}={values[variable] % task.modulus}" for variable in values if variable in letters]
-    return ", ".join([*assigned, f"{task.sign.join(words)}=?"])
+    letters = _letters([paper.name(variable) for variable in variables], task)
+    letter_of = dict(zip(variables, letters, strict=True))
+    parts = [f"{letter_of[v]}={number % task.modulus}" for v, number in values.items() if v in letter_of]
+    words = [letter_of[token] if paper.is_variable(token) else str(token % task.modulus) for token in operands]
+    return ", ".join([*parts, f"{task.sign.join(words)}=?"])
+
+
+def _operands(tokens: list[int], task: Task) -> list[int]:
+    """As many operands as the task has: those of a sequence of the paper, then the numbers 1 and 2."""
+    of_paper = [tokens[slot] for slot in operand_slots(PAPER)]
+    return [*of_paper, 1, 2][: task.operands]
 
 
 def _letters(wanted: list[str], task: Task) -> list[str]:
@@ -74,20 +87,21 @@ def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     smaller task has fewer assignments. On the paper's network, templates with other numbers, positions and values of
     the assignments have matched cosines of .96 to .99 and mismatched ones of .09 to .14.
     """
-    vocabulary, N = Vocabulary(task), task.modulus
     if task.operands != 2:
         raise ConfigError("task.operands", task.operands, "2 for sequences with every pair of numbers")
-    letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)
+    vocabulary, N = Vocabulary(task), task.modulus
+    letters = [letter for letter in task.variables if letter not in task.banned_first] or list(task.variables)
     assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
-    bound = min(1, len(assigned) - 1)
-    n, m = tuple_values(torch.arange(N * N), N)
+    with_n = min(1, len(assigned) - 1)  # n is assigned to the second variable, or to the only one
+    n, m = tuple_values(torch.arange(N * N), N)  # (N^2,) each: all pairs
     literal = torch.full((N * N, task.length), vocabulary.pad)
+    numbers = iter((1, 2, 3))  # of the other variables
     for i, variable in enumerate(assigned):
         literal[:, 2 * i] = variable
-        literal[:, 2 * i + 1] = n if i == bound else (i + (i < bound)) % N
+        literal[:, 2 * i + 1] = n if i == with_n else next(numbers) % N
     suffix: dict[str, Tensor | int] = {"plus": vocabulary.plus, "first": n, "second": m, "equals": vocabulary.equals}
     for role, position in fixed_positions(task).items():
         literal[:, position] = suffix[role]
-    bound_first = literal.clone()
-    bound_first[:, fixed_positions(task)["first"]] = assigned[bound]
-    return bound_first, literal
+    variable_first = literal.clone()
+    variable_first[:, fixed_positions(task)["first"]] = assigned[with_n]
+    return variable_first, literal

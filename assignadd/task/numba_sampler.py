@@ -18,12 +18,27 @@ from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
-ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3, 4, 32, MASK))
-MULTIPLIER_0, MULTIPLIER_1 = (np.uint64(x) for x in MULTIPLIERS)
-WEYL_0, WEYL_1 = (np.uint64(x) for x in WEYL)
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+TWO = np.uint64(2)
+THREE = np.uint64(3)
+FOUR = np.uint64(4)
+WORD_BITS = np.uint64(32)
+LOW = np.uint64(MASK)  # a mask of the low 32 bits
+MULTIPLIER_0, MULTIPLIER_1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
+WEYL_0, WEYL_1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
 # Number of rows whose random words are computed together: 3 kB for the paper's task.
 ROWS_AT_ONCE = np.uint64(64)
 DATA = np.uint64(Stream.DATA)
+# Rows of the memory in which `assemble` works, with an entry for each operand, assignment, gap or variable.
+PADS = ZERO  # how many PADs are in each gap before, between and after the assignments
+STARTS = ONE  # where each assignment begins
+DECK = TWO  # the variables that are shuffled
+DEALT = THREE  # the distractors' tokens
+TAKEN = FOUR  # the operands' assignments in increasing order
+SLOTS = FOUR + ONE  # the assignment of each operand
+SCRATCH_ROWS = 6
+SCRATCH_COLUMNS = 32  # at least the number of variables
 # Constants of the second file are compiled in.
 compiled = partial(kept, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
@@ -33,10 +48,11 @@ class CompiledSampler:
 
     def __init__(self, tables: SamplingTables):
         task, vocabulary = tables.task, Vocabulary(tables.task)
-        ids = (vocabulary.plus, vocabulary.equals, vocabulary.pad, vocabulary.first_variable)
         sizes = (task.modulus, task.n_vars, task.max_assignments, task.prefix, task.operands)
+        ids = (vocabulary.plus, vocabulary.equals, vocabulary.pad, vocabulary.first_variable)
         self.length = task.length
         self.seeds = _unsigned(tables.seeds)
+        # What `assemble` needs of the tables, in the order in which it unpacks them.
         self.law = (
             np.uint64(tables.stream),
             _unsigned(tables.thresholds),
@@ -44,43 +60,55 @@ class CompiledSampler:
             tables.choices.numpy().astype(np.uint16),
             _unsigned(tables.n_pairs),
             tables.pairs.numpy().astype(np.uint16),
-            np.array(tables.begins, dtype=np.uint8),
+            np.array(tables.new_words, dtype=np.uint8),
             tuple(np.uint64(size) for size in sizes),
             tuple(np.uint64(token) for token in ids),
         )
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
-        single = not isinstance(step, Tensor) or step.dim() == 0
-        steps = (
-            step.to("cpu", torch.int64).numpy().reshape(-1)
-            if isinstance(step, Tensor)
-            else np.array([step], dtype=np.int64)
-        )
-        shape = (len(self.seeds), rows) if single else (len(steps), len(self.seeds), rows)
+        n_models = len(self.seeds)
+        shape: tuple[int, ...]
+        if isinstance(step, Tensor):
+            steps = step.to("cpu", torch.int64).numpy().reshape(-1)
+            shape = (n_models, rows) if step.dim() == 0 else (len(steps), n_models, rows)
+        else:
+            steps = np.array([step], dtype=np.int64)
+            shape = (n_models, rows)
         # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
-        tokens, labels = np.empty((*shape, self.length), dtype=np.int64), np.empty(shape, dtype=np.int64)
+        tokens = np.empty((*shape, self.length), dtype=np.int64)
+        labels = np.empty(shape, dtype=np.int64)
         draw_sequences(
-            *(steps.view(np.uint64), np.int64(first_row), np.uint64(rows), self.seeds),
-            *(self.law, tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)),
+            steps.view(np.uint64),
+            np.int64(first_row),
+            np.uint64(rows),
+            self.seeds,
+            self.law,
+            tokens.view(np.uint64).reshape(-1, self.length),
+            labels.view(np.uint64).reshape(-1),
         )
         return torch.from_numpy(tokens), torch.from_numpy(labels)
 
 
 def _unsigned(tensor: Tensor) -> np.ndarray:
+    """The integers of a tensor, none of which is negative, as unsigned 64-bit ones in the same memory."""
     return tensor.contiguous().numpy().view(np.uint64)
 
 
 @compiled
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
-    """Fills tokens (S M B, T) and labels (S M B); `law` is `CompiledSampler.law`."""
-    stream, begins = law[0], law[6]
+    """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on.
+
+    `law` is `CompiledSampler.law`.
+    """
+    stream, new_words = law[0], law[6]
     n_words = ONE
-    for begin in begins:
-        n_words = max(n_words, begin + ONE)
-    words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
-    scratch = np.empty((6, 32), dtype=np.uint64)  # 32 is at least the number of variables
-    out = ZERO
+    for new_word in new_words:
+        n_words = max(n_words, new_word + ONE)
+    whole_blocks = (n_words + THREE) // FOUR * FOUR  # words are made in blocks of four
+    words = np.empty((ROWS_AT_ONCE, whole_blocks), dtype=np.uint32)
+    scratch = np.empty((SCRATCH_ROWS, SCRATCH_COLUMNS), dtype=np.uint64)
+    out = ZERO  # the row of tokens and labels that is filled next
     for step in steps:
         for model in range(np.uint64(len(seeds))):
             for start in range(ZERO, n_rows, ROWS_AT_ONCE):
@@ -113,7 +141,7 @@ def fill_words(seed, stream, step, first_row, n_rows, words):
 
 @compiled
 def digit(word, bound):
-    """A uniform integer below `bound` and the rest of the random word, as `randomness.digit`."""
+    """A uniform integer below `bound` from a random word, and what remains of the word, as `randomness.digit`."""
     product = word * bound
     return product >> WORD_BITS, product & LOW
 
@@ -121,102 +149,116 @@ def digit(word, bound):
 # One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
 @compiled
 def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
-    """Fills tokens and labels from `out` on with the sequences of a model for the first `n_rows` rows of `words`.
+    """Fills tokens and labels from row `out` on with sequences of a model from the first `n_rows` rows of `words`.
 
-    The steps are those of `Sampler._assemble`.
+    The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
+    draw uses what remains of the word of the draw before. `most` is the largest number of assignments.
     """
-    stream, thresholds, kinds, choices, n_pairs, pairs, begins, sizes, ids = law
+    stream, thresholds, kinds, choices, n_pairs, pairs, new_words, sizes, ids = law
     N, V, most, prefix, k = sizes
     plus, equals, pad, first_variable = ids
-    PADS, STARTS, DECK, DEALT, TAKEN, SLOTS = ZERO, ONE, TWO, THREE, FOUR, FOUR + ONE  # rows of `scratch`
-    training, n_pads = stream == DATA, prefix - TWO
+    is_training = stream == DATA
+    most_pads = prefix - TWO  # with one assignment
     # The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands'
     # slots, their variables and values, and then the PADs, the distractors' variables and the distractors' values.
-    draw_choice = ONE + k
+    draw_n = ZERO
+    draw_slots = ONE
+    draw_choice = draw_slots + k
     draw_pair = draw_choice + ONE
     draw_pads = draw_pair + ONE
-    draw_distractors = draw_pads + n_pads
+    draw_distractors = draw_pads + most_pads
     draw_values = draw_distractors + most
     for row in range(n_rows):
-        # How many assignments, and which of them are the operands' (`most`, past the end, for a literal).
+        # The kind of the sequence: bit i says whether operand i is a variable.
         word = np.uint64(words[row, ZERO])
         kind = ZERO
         for i in range(np.uint64(thresholds.shape[1])):
             kind += np.uint64(word >= thresholds[model, i])
-        n_operands = ZERO
+        n_variables = ZERO
         for i in range(k):
-            n_operands += kind >> i & ONE
-        least = max(n_operands, ONE)
-        drawn, word = digit(np.uint64(words[row, ONE]), most if training else most + ONE - least)
-        n = max(ONE + drawn, least) if training else least + drawn
-        taken = ZERO
+            n_variables += kind >> i & ONE
+
+        # The number n of assignments.
+        least = max(n_variables, ONE)
+        word = np.uint64(words[row, new_words[draw_n]])
+        drawn, word = digit(word, most if is_training else most + ONE - least)
+        n = max(ONE + drawn, least) if is_training else least + drawn
+
+        # Which assignment each operand has: a free one; `most`, past the end, for a literal.
+        n_taken = ZERO
         for i in range(k):
-            if begins[ONE + i]:
-                word = np.uint64(words[row, begins[ONE + i]])
-            drawn, word = digit(word, max(n - taken, ONE))
+            if new_words[draw_slots + i]:
+                word = np.uint64(words[row, new_words[draw_slots + i]])
+            drawn, word = digit(word, max(n - n_taken, ONE))
             scratch[SLOTS, i] = most
             if kind >> i & ONE:
-                for j in range(taken):  # slots that are taken, in increasing order
-                    drawn += np.uint64(drawn >= scratch[TAKEN, j])
-                scratch[SLOTS, i] = drawn
-                for j in range(taken):
-                    if scratch[TAKEN, j] > drawn:
-                        scratch[TAKEN, j], drawn = drawn, scratch[TAKEN, j]
-                scratch[TAKEN, taken] = drawn
-                taken += ONE
+                slot = drawn  # counts the free slots alone, so it moves up past each taken one, from the first on
+                for j in range(n_taken):
+                    slot += np.uint64(slot >= scratch[TAKEN, j])
+                scratch[SLOTS, i] = slot
+                for j in range(n_taken):  # sorted in: from the first larger one on, each moves one place up
+                    if scratch[TAKEN, j] > slot:
+                        scratch[TAKEN, j], slot = slot, scratch[TAKEN, j]
+                scratch[TAKEN, n_taken] = slot
+                n_taken += ONE
 
         # The operands: which variables, and the values that they have.
-        if begins[draw_choice]:
-            word = np.uint64(words[row, begins[draw_choice]])
+        if new_words[draw_choice]:
+            word = np.uint64(words[row, new_words[draw_choice]])
         drawn, word = digit(word, kinds[kind, ONE])
         choice = kinds[kind, ZERO] + drawn
-        if begins[draw_pair]:
-            word = np.uint64(words[row, begins[draw_pair]])
+        if new_words[draw_pair]:
+            word = np.uint64(words[row, new_words[draw_pair]])
         pair, word = digit(word, n_pairs[model])
         labels[out] = pairs[model, pair, k]
 
-        # The number of PADs before each assignment.
+        # The number of PADs before each assignment. With n assignments there are prefix - 2 n of them.
         for i in range(most + ONE):
             scratch[PADS, i] = ZERO
-        for i in range(n_pads):
-            if begins[draw_pads + i]:
-                word = np.uint64(words[row, begins[draw_pads + i]])
+        for i in range(most_pads):
+            if new_words[draw_pads + i]:
+                word = np.uint64(words[row, new_words[draw_pads + i]])
             gap, word = digit(word, n + ONE)
             scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
 
-        # Distinct variables other than the operands, by a partial Fisher-Yates shuffle.
+        # Distinct variables other than the operands, by a partial Fisher-Yates shuffle of as many numbers as are left.
         for i in range(V):
             scratch[DECK, i] = i
-        left = V - n_operands
+        n_others = V - n_variables
         for i in range(most):
-            if begins[draw_distractors + i]:
-                word = np.uint64(words[row, begins[draw_distractors + i]])
-            drawn, word = digit(word, left - i if left > i else ONE)
+            if new_words[draw_distractors + i]:
+                word = np.uint64(words[row, new_words[draw_distractors + i]])
+            drawn, word = digit(word, n_others - i if n_others > i else ONE)
             variable = scratch[DECK, i + drawn]
             scratch[DECK, i + drawn] = scratch[DECK, i]
-            for j in range(n_operands):
+            for j in range(n_variables):  # moves up past each operand, from the first on
                 variable += np.uint64(variable >= choices[choice, j])
             scratch[DEALT, i] = variable + first_variable
 
-        # Assignments from the n-th on, and those of literals, are written where the addition overwrites them later.
+        # All assignments with distractors, then those of the operands over them. Assignments from the n-th on, and
+        # those of literals, are written where the operator and what follows it overwrite them later.
         for i in range(prefix):
             tokens[out, i] = pad
         start = ZERO
         for i in range(most):
-            if begins[draw_values + i]:
-                word = np.uint64(words[row, begins[draw_values + i]])
+            if new_words[draw_values + i]:
+                word = np.uint64(words[row, new_words[draw_values + i]])
             value, word = digit(word, N)
             start = min(start + scratch[PADS, i], prefix)
             scratch[STARTS, i] = start
-            rank = i
-            for j in range(taken):
-                rank -= np.uint64(i > scratch[TAKEN, j])
-            tokens[out, start], tokens[out, start + ONE] = scratch[DEALT, rank], value
+            n_distractors_before = i
+            for j in range(n_taken):
+                n_distractors_before -= np.uint64(i > scratch[TAKEN, j])
+            tokens[out, start] = scratch[DEALT, n_distractors_before]
+            tokens[out, start + ONE] = value
             start += TWO
         scratch[STARTS, most] = prefix
         for i in range(k):
-            start, value = scratch[STARTS, scratch[SLOTS, i]], pairs[model, pair, i]
-            tokens[out, start], tokens[out, start + ONE] = choices[choice, k + i], value
+            start = scratch[STARTS, scratch[SLOTS, i]]
+            tokens[out, start] = choices[choice, k + i]
+            tokens[out, start + ONE] = pairs[model, pair, i]
+
+        # The operator, the operands and `=`.
         tokens[out, prefix] = plus
         for i in range(k):
             is_variable = kind >> i & ONE

@@ -32,18 +32,23 @@ OPERANDS = ("first", "second", "third", "fourth")
 
 
 def operand_names(task: Task) -> tuple[str, ...]:
-    """The roles of the operands: `first`, `second` and so on."""
+    """The names of the task's operands: `first`, `second` and so on."""
     return OPERANDS[: task.operands]
 
 
 def fixed_positions(task: Task) -> dict[str, int]:
-    """The positions of the roles that never change (12 to 15 in the paper); `plus` is the operator, whatever it is."""
-    return {role: task.prefix + i for i, role in enumerate(("plus", *operand_names(task), "equals"))}
+    """The positions behind the prefix by their roles, the same in every sequence (12 to 15 in the paper).
+
+    `plus` is the operator, whatever it is.
+    """
+    fixed_roles = ("plus", *operand_names(task), "equals")
+    return {role: position for position, role in enumerate(fixed_roles, start=task.prefix)}
 
 
 def operand_slots(task: Task) -> tuple[int, ...]:
     """The position of each operand (13 and 14 in the paper)."""
-    return tuple(task.prefix + 1 + i for i in range(task.operands))
+    first_slot = task.prefix + 1  # behind the operator
+    return tuple(range(first_slot, first_slot + task.operands))
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
@@ -55,38 +60,51 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     value_positions = torch.where(is_variable, number_at, slots)
     assigned = tokens < task.modulus
     assigned[..., task.prefix :] = False
-    variable_positions = torch.where(is_variable, assigned_at, -1)
-    return Roles(value_positions, tokens.gather(-1, value_positions), is_variable, assigned, variable_positions)
+    return Roles(
+        value_positions=value_positions,
+        values=tokens.gather(-1, value_positions),
+        is_variable=is_variable,
+        assigned=assigned,
+        variable_positions=torch.where(is_variable, assigned_at, -1),
+    )
 
 
 def _assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B T"]:
     """A mask of the tokens on the left of an assignment: variables in the prefix that are not on the right of one."""
     starts = tokens >= Vocabulary(task).first_variable
     starts[..., task.prefix :] = False
-    for t in range(1, task.prefix if task.hops else 0):
-        starts[..., t] &= ~starts[..., t - 1]
+    if task.hops:  # variables may be on the right too: directly after a variable on the left
+        for t in range(1, task.prefix):
+            starts[..., t] &= ~starts[..., t - 1]
     return starts
 
 
-def _follow_links(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each variable (..., B, k) is assigned last, and where the number is that its links lead to.
+def _follow_links(
+    task: Task, tokens: Int[Tensor, "*M B T"], operands: Int[Tensor, "*M B k"]
+) -> tuple[Int[Tensor, "*M B k"], Int[Tensor, "*M B k"]]:
+    """Where each operand's variable is assigned last, and where the number is that its links lead to.
 
-    A link refers to the last assignment of its variable before it. Literals have positions without a meaning.
+    A link such as `b=c` refers to the last assignment of `c` before it. Without hops the number is the token after the
+    variable. For an operand that is a literal, both positions have no meaning.
     """
-    starts = _assignment_starts(task, tokens)[..., None, :]
-    at = torch.arange(task.length, device=tokens.device)
-    limit = torch.full_like(variables, task.length)
-    assigned_at = []
+    is_left_side = _assignment_starts(task, tokens)[..., None, :]  # (..., B, 1, T)
+    position = torch.arange(task.length, device=tokens.device)
+    variables = operands  # what is looked up next; -1 where a chain has reached its number
+    before = torch.full_like(operands, task.length)  # only assignments before this position count
+    assignments = []  # for each hop, the position where the variable that is looked up is assigned
     for _ in range(task.hops + 1):
-        matches = (tokens[..., None, :] == variables[..., None]) & starts & (at < limit[..., None])
-        start = torch.where(matches, at, -1).amax(-1)
-        start = torch.where(start < 0, limit, start).clamp(max=task.prefix - 2)  # a number stays where it is
-        assigned_at.append(start)
-        right = tokens.gather(-1, start + 1)
-        is_link = right >= Vocabulary(task).first_variable
-        variables = torch.where(is_link, right, -1)
-        limit = start
-    return assigned_at[0], assigned_at[-1] + 1
+        is_same = tokens[..., None, :] == variables[..., None]  # (..., B, k, T)
+        matches = is_same & is_left_side & (position < before[..., None])
+        last_match = torch.where(matches, position, -1).amax(-1)  # (..., B, k); -1 for none
+        # A chain that has reached its number stays where it is. The bound is for literals, which begin at `length`.
+        assignment = torch.where(last_match < 0, before, last_match).clamp(max=task.prefix - 2)
+        assignments.append(assignment)
+        right_side = tokens.gather(-1, assignment + 1)
+        is_link = right_side >= Vocabulary(task).first_variable
+        variables = torch.where(is_link, right_side, -1)
+        before = assignment
+    number_at = assignments[-1] + 1
+    return assignments[0], number_at
 
 
 def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
@@ -101,7 +119,8 @@ def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*
 
 def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B k"]) -> Int[Tensor, "*M B T"]:
     """The sequences with the values of the operands replaced, in the prefix or in the operand slots."""
-    return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], task.operands))
+    value_positions = roles(task, tokens).value_positions
+    return tokens.scatter(-1, value_positions, values.expand(value_positions.shape))
 
 
 def as_in_training(task: Task, seen: Bool[Tensor, "..."], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
@@ -109,15 +128,15 @@ def as_in_training(task: Task, seen: Bool[Tensor, "..."], tokens: Int[Tensor, "*
 
     `seen` is (*M, N, N), or has another number of axes N for another number of operands.
     """
-    codes = tuple_code(roles(task, tokens).values.unbind(-1), task.modulus)
-    allowed = seen.flatten(-task.operands).gather(-1, codes)
-    for slot, letters in zip(operand_slots(task), task.bans, strict=True):
-        for letter in letters:
-            allowed &= tokens[..., slot] != Vocabulary(task).variable(letter)
-    return allowed
+    codes = tuple_code(roles(task, tokens).values.unbind(-1), task.modulus)  # (*M, B)
+    could_be_trained = seen.flatten(-task.operands).gather(-1, codes)
+    for slot, banned_letters in zip(operand_slots(task), task.bans, strict=True):
+        for letter in banned_letters:
+            could_be_trained &= tokens[..., slot] != Vocabulary(task).variable(letter)
+    return could_be_trained
 
 
-# The roles in a task with two operands: those that at most one token has, and all.
+# The roles in a task with two operands: those that at most one token of a sequence has, and all.
 SINGLE_ROLES = (
     "equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable",
 )  # fmt: skip
@@ -136,30 +155,30 @@ class Positions:
 
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with this role, or at this position."""
-        at = torch.arange(self.task.length, device=self.tokens.device)
+        position = torch.arange(self.task.length, device=self.tokens.device)  # (T,)
         if isinstance(place, int) or place.isdecimal():
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
-            return (at == int(place)).expand(self.tokens.shape)
+            return (position == int(place)).expand(self.tokens.shape)
         if place == "assigned":
             return self.roles.assigned
         if place == "distractors":
-            values = tuple(f"{operand}_value" for operand in operand_names(self.task))
-            return self.roles.assigned & ~self.any_of(values)
+            value_roles = tuple(f"{operand}_value" for operand in operand_names(self.task))
+            return self.roles.assigned & ~self.any_of(value_roles)
         if place == "pads":
             return self.tokens == Vocabulary(self.task).pad
         if place == "variables":
             return _assignment_starts(self.task, self.tokens)
-        return at == self.position(place).unsqueeze(1)
+        return position == self.position(place).unsqueeze(1)
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
-        operand, _, part = role.partition("_")
-        positions = self.roles.value_positions if part == "value" else self.roles.variable_positions
-        return positions[:, operand_names(self.task).index(operand)]
+        operand, _, value_or_variable = role.partition("_")  # such as `second_value`
+        of_operands = self.roles.value_positions if value_or_variable == "value" else self.roles.variable_positions
+        return of_operands[:, operand_names(self.task).index(operand)]
 
     def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with any of these roles or positions; all tokens if None."""

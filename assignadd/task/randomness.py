@@ -66,12 +66,16 @@ REFERENCE_STEP = 1 << 31
 def philox(
     counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four 32-bit words (as int64) for each 128-bit counter under a 64-bit key."""
+    """Four random 32-bit words for each 128-bit counter under a 64-bit key, all as 32-bit words in int64 tensors.
+
+    The letters are those of Salmon et al.: in each round two of the words c are multiplied and mixed with the others.
+    """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
-        # The product of two 32-bit words has 64 bits. int64 wraps around, so the low 32 bits are right, and the high
-        # ones are right once the sign bits that the shift inserts are masked. Masking after the XOR is enough.
+        # The product p of two 32-bit words has 64 bits. int64 wraps around, so the low 32 bits are right, and the high
+        # ones are right once the sign bits that the shift inserts are masked. Masking after the XOR is enough. The low
+        # ones (c1, c3) may keep high bits until the end: the next XOR is masked.
         p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
         c0, c1 = ((p1 >> 32) ^ c1 ^ k0) & MASK, p1
         c2, c3 = ((p0 >> 32) ^ c3 ^ k1) & MASK, p0
@@ -81,61 +85,70 @@ def philox(
 
 def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
     """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together."""
-    blocks = (n + 3) // 4
+    n_blocks = (n + 3) // 4  # of four words, as `philox` returns them
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
-    block = torch.arange(blocks, device=row.device).view(-1, *[1] * len(shape))
+    block = torch.arange(n_blocks, device=row.device).view(-1, *[1] * len(shape))  # (n_blocks, 1, ...)
     counter = (row, step, block, torch.full_like(block, int(stream)))
-    out = torch.stack(torch.broadcast_tensors(*philox(counter, (seed & MASK, (seed >> 32) & MASK))), 1)
-    return out.reshape(4 * blocks, *shape)[:n]
+    key = (seed & MASK, (seed >> 32) & MASK)
+    four_words = torch.broadcast_tensors(*philox(counter, key))  # (n_blocks, ...) each
+    return torch.stack(four_words, 1).reshape(4 * n_blocks, *shape)[:n]
 
 
 def permutation(n: int, stream: Stream, step: int) -> Tensor:
     """A fixed random permutation of 0..n-1."""
-    word = words(torch.tensor(0), stream, torch.tensor(step), torch.arange(n), 1)[0]
-    return word.argsort(stable=True)
+    seed = torch.tensor(0)
+    word_of_each = words(seed, stream, torch.tensor(step), torch.arange(n), 1)[0]  # (n,)
+    return word_of_each.argsort(stable=True)
 
 
 def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
-    """A uniform integer below `bound` from a 32-bit word, read as a fraction in [0, 1), and the remaining fraction."""
+    """A uniform integer below `bound` from a random 32-bit word, and what remains of the word for further draws.
+
+    The word is read as a fraction in [0, 1). Times the bound, its whole part is the integer, its fraction remains.
+    """
     product = word * bound
     return product >> 32, product & MASK
 
 
 def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
-    """The random word that each draw begins, or 0 if it uses the rest of the word before.
+    """For each draw of a sequence the number of the random word that it begins, or 0 if it uses the rest of the last.
 
-    `bounds` are the largest bounds that the draws can have. Word 0 decides the kind of the sequence and is not used
-    for draws.
+    `bounds` are the largest bounds that the draws can have, in their order. Word 0 decides the kind of the sequence and
+    is not used for draws.
     """
-    begins, n_words, space_left = [], 0, 0
+    new_words = []
+    last_word = 0
+    space_left = 0  # of the last word: how large the product of further bounds may be
     for bound in bounds:
-        is_new = space_left < bound
-        if is_new:
-            n_words, space_left = n_words + 1, DIGIT_SPACE
+        if bound > space_left:
+            last_word += 1
+            space_left = DIGIT_SPACE
+            new_words.append(last_word)
+        else:
+            new_words.append(0)
         space_left //= bound
-        begins.append(n_words if is_new else 0)
-    return tuple(begins)
+    return tuple(new_words)
 
 
 class Digits:
     """Uniform integers drawn one after another from random words, several from each word (mixed radix)."""
 
-    def __init__(self, random_words: Tensor, begins: Sequence[int]):
-        """`begins` is `word_of_each_draw` of the bounds of all draws, in their order."""
+    def __init__(self, random_words: Tensor, new_words: Sequence[int]):
+        """`new_words` is `word_of_each_draw` of the bounds of all draws, in their order."""
         self._words = random_words
-        self._begins = iter(begins)
+        self._new_words = iter(new_words)
 
     def below(self, bound: Tensor | int) -> Tensor:
-        """A uniform integer in 0..bound-1."""
-        begin = next(self._begins)
-        if begin:
-            self._word = self._words[begin]
+        """The next draw: a uniform integer in 0..bound-1 for every row."""
+        new_word = next(self._new_words)
+        if new_word:  # else what remains of the word of the last draw
+            self._word = self._words[new_word]
         drawn, self._word = digit(self._word, bound)
         return drawn
 
 
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
     """Standard normal numbers, one per row, by Box-Muller in float64; equal on all machines up to rounding in libm."""
-    first, second = words(torch.tensor(seed), stream, torch.tensor(0), row, 2).double()
-    radius = torch.sqrt(-2 * torch.log((first + 1) / 2**32))
+    first, second = words(torch.tensor(seed), stream, torch.tensor(0), row, 2).double()  # whole numbers below 2^32
+    radius = torch.sqrt(-2 * torch.log((first + 1) / 2**32))  # + 1, as 0 has no logarithm
     return radius * torch.cos(2 * torch.pi * second / 2**32)

@@ -61,14 +61,15 @@ class SamplingTables:
     kinds: Int[Tensor, "kinds 2"]
     """For each kind, where its choices of operands begin, and how many there are."""
     choices: Int[Tensor, "n k2"]
-    """For each choice of operands: its variables in increasing order (V where there are fewer than k), then the tokens
-    of the operands (not used for a literal)."""
+    """For each choice of operands: the numbers of its variables in increasing order (V where there are fewer than k),
+    then the tokens of the operands (not used for a literal)."""
     n_pairs: Int[Tensor, " M"]
     """The number of tuples of values of each model."""
     pairs: Int[Tensor, "M P k1"]
     """The values of each tuple, and its answer."""
-    begins: tuple[int, ...]
-    """For each draw, the random word that it uses (`randomness.word_of_each_draw`)."""
+    new_words: tuple[int, ...]
+    """For each draw, the number of the random word that it begins, or 0 if it uses the rest of the last
+    (`randomness.word_of_each_draw`)."""
 
 
 class Sampler:
@@ -97,19 +98,20 @@ class Sampler:
         choices = self._operand_choices(evalset)
         n_pairs, pairs = _pairs(tasks, seen, evalset.pair if evalset else "seen", weighted=evalset is None)
         thresholds = _thresholds(tasks, choices, evalset, literals)
-        counts = torch.tensor([len(of_kind) for of_kind in choices])
-        operands = torch.tensor([choice for of_kind in choices for choice in of_kind])
-        ordered = torch.where(operands == LITERAL, task.n_vars, operands).sort(1).values
+        counts = torch.tensor([len(of_kind) for of_kind in choices])  # (kinds,)
+        first_choices = counts.cumsum(0) - counts  # of each kind, in the list of all choices
+        operands = torch.tensor([choice for of_kind in choices for choice in of_kind])  # (n, k)
+        in_order = torch.where(operands == LITERAL, task.n_vars, operands).sort(1).values  # (n, k), literals last
         self.tables = SamplingTables(
-            task,
-            Stream.DATA if evalset is None else Stream.EVAL,
-            self.seeds,
-            thresholds.to(device),
-            torch.stack([counts.cumsum(0) - counts, counts], 1).to(device),
-            torch.cat([ordered, operands + self.vocabulary.first_variable], 1).to(device),
-            n_pairs.to(device),
-            pairs.to(device),
-            word_of_each_draw(self._bounds(len(operands))),
+            task=task,
+            stream=Stream.DATA if evalset is None else Stream.EVAL,
+            seeds=self.seeds,
+            thresholds=thresholds.to(device),
+            kinds=torch.stack([first_choices, counts], 1).to(device),
+            choices=torch.cat([in_order, operands + self.vocabulary.first_variable], 1).to(device),
+            n_pairs=n_pairs.to(device),
+            pairs=pairs.to(device),
+            new_words=word_of_each_draw(self._bounds(len(operands))),
         )
 
     def _operand_choices(self, evalset: EvalSet | None) -> Choices:
@@ -121,7 +123,8 @@ class Sampler:
             if fits and evalset is None:
                 choices.append(operand_choices(self.task, kind, n_banned=0))
             elif fits and evalset is not None and n_vars == evalset.n_vars:
-                choices.append([c for c in operand_choices(self.task, kind, evalset.n_banned) if evalset.allows(c)])
+                of_kind = operand_choices(self.task, kind, evalset.n_banned)
+                choices.append([operands for operands in of_kind if evalset.allows(operands)])
             else:
                 choices.append([])
         return choices
@@ -129,33 +132,40 @@ class Sampler:
     def _bounds(self, n_choices: int) -> list[int]:
         """The largest bound of every draw, in the order in which `_assemble` draws."""
         N, V, k, most = self.task.modulus, self.task.n_vars, self.task.operands, self.task.max_assignments
-        slots, numbers = ([], self._chains.bounds) if self._chains else ([most] * k, [N] * most)
-        gaps, deck = [most + 1] * (self.task.prefix - 2), range(V, V - most, -1)
-        return [most, *slots, n_choices, N**k, *gaps, *deck, *numbers]
+        pad_gaps = [most + 1] * (self.task.prefix - 2)
+        distractors = range(V, V - most, -1)
+        if self._chains:
+            return [most, n_choices, N**k, *pad_gaps, *distractors, *self._chains.bounds]
+        operand_slots = [most] * k
+        numbers = [N] * most
+        return [most, *operand_slots, n_choices, N**k, *pad_gaps, *distractors, *numbers]
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
-        one_for_all = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
-        if one_for_all and self._compiled is not None:
+        is_same_for_all_models = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
+        if is_same_for_all_models and self._compiled is not None:
             batch = Batch(*self._compiled.sample(step, rows, first_row))
         else:
             batch = self._sample_in_tensors(step, rows, first_row)
         return batch if self.task.random_padding else Batch(self._padded_first(batch.tokens), batch.labels)
 
     def _padded_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
-        """The same sequences with all padding before the assignments."""
+        """The same sequences with all padding before the assignments, whose order stays."""
         prefix = tokens[..., : self.task.prefix]
         is_pad = prefix == self.vocabulary.pad
         n_pads = is_pad.sum(-1, keepdim=True)
-        places = torch.where(is_pad, is_pad.cumsum(-1), n_pads + (~is_pad).cumsum(-1)) - 1
-        moved = torch.empty_like(prefix).scatter_(-1, places, prefix)
+        new_position_of_pad = is_pad.cumsum(-1) - 1
+        new_position_of_other = n_pads + (~is_pad).cumsum(-1) - 1
+        new_position = torch.where(is_pad, new_position_of_pad, new_position_of_other)
+        moved = torch.empty_like(prefix).scatter_(-1, new_position, prefix)
         return torch.cat([moved, tokens[..., self.task.prefix :]], -1)
 
     @cached_property
     def _compiled(self) -> Any:
         """The sampler in compiled code, by Numba or, on a GPU, Triton.
 
-        None for subclasses, for tasks with hops or rebinding, and without a compiler.
+        None for subclasses and for tasks with hops or rebinding, which the compiled code does not cover, and without a
+        compiler.
         """
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
         if type(self) is not Sampler or self._chains or compiler is None or find_spec(compiler) is None:
@@ -166,22 +176,26 @@ class Sampler:
         """The same sequences in tensor operations, on any device; the compiled code must return the same."""
         tables, device = self.tables, self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
-        step, n_words = torch.as_tensor(step, device=device), 1 + max(tables.begins)
+        step = torch.as_tensor(step, device=device)
+        n_words = 1 + max(tables.new_words)  # word 0 is for the kind
         random_words = words(self.seeds[:, None], tables.stream, step, row, n_words)  # (words, ..., M, B)
-        kind = (random_words[0].unsqueeze(-1) >= tables.thresholds[:, None]).sum(-1)
-        return self._assemble(kind, Digits(random_words, tables.begins), row)
+        kind = (random_words[0].unsqueeze(-1) >= tables.thresholds[:, None]).sum(-1)  # (..., M, B)
+        return self._assemble(kind, Digits(random_words, tables.new_words), row)
 
     def _assemble(self, kind: Int[Tensor, "*M B"], draw: Digits, row: Int[Tensor, " B"]) -> Batch:
         """The sequences of these kinds; each draw is made once, in the order at the top of this file."""
-        task, tables, plus, equals = self.task, self.tables, self.vocabulary.plus, self.vocabulary.equals
+        task, tables = self.task, self.tables
         k, T = task.operands, task.length
 
         n = self._n_assignments(kind, draw)
-        slots = [] if self._chains else self._operand_slots(kind, n, draw)
+        slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
-        begin, count = tables.kinds[kind].unbind(-1)
-        choice = tables.choices[begin + self._choice(draw.below(count), row)]  # (..., B, 2 k)
-        in_order, operands = choice[..., :k].unbind(-1), choice[..., k:].unbind(-1)
+        # Operands: tokens and, for the distractors, the numbers of the variables in increasing order; then values.
+        first_choice, n_choices = tables.kinds[kind].unbind(-1)
+        choice = first_choice + self._choice(draw.below(n_choices), row)
+        in_order_and_tokens = tables.choices[choice]  # (..., B, 2 k)
+        in_order = in_order_and_tokens[..., :k].unbind(-1)
+        operands = in_order_and_tokens[..., k:].unbind(-1)
         pair = self._pair(draw.below(tables.n_pairs[:, None]), row)
         model = torch.arange(len(tables.pairs), device=pair.device)[:, None]
         *values, answer = tables.pairs[model, pair].unbind(-1)
@@ -195,19 +209,21 @@ class Sampler:
 
         # Two spare positions after the sequence hold the assignments from the n-th on.
         tokens = torch.full((*n.shape[:-1], T + 2, n.shape[-1]), self.vocabulary.pad, device=n.device)
-        tokens.scatter_(-2, starts, left).scatter_(-2, starts + 1, right)
-        tokens[..., task.prefix, :] = plus
+        tokens.scatter_(-2, starts, left)
+        tokens.scatter_(-2, starts + 1, right)
+        tokens[..., task.prefix, :] = self.vocabulary.plus
         for i in range(k):
-            tokens[..., task.prefix + 1 + i, :] = torch.where((kind >> i & 1) > 0, operands[i], values[i])
-        tokens[..., T - 1, :] = equals
+            is_variable = (kind >> i & 1) > 0
+            tokens[..., task.prefix + 1 + i, :] = torch.where(is_variable, operands[i], values[i])
+        tokens[..., T - 1, :] = self.vocabulary.equals
         return Batch(tokens[..., :T, :].mT, answer)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """The place of each row's operands among the choices of its kind."""
+        """The place of each row's operands among the choices of its kind: a random one; subclasses list all."""
         return drawn
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """The place of each row's values among the tuples of its model."""
+        """The place of each row's values among the tuples of its model: a random one; subclasses list all."""
         return drawn
 
     def _n_assignments(self, kind: Tensor, draw: Digits) -> Int[Tensor, "*M B"]:
@@ -216,19 +232,24 @@ class Sampler:
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
         n_variables = torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
-        most, least = self.task.max_assignments, (n_variables * self._per_variable).clamp(min=1)
-        if self.tables.stream == Stream.DATA:
+        most = self.task.max_assignments
+        least = (n_variables * self._per_variable).clamp(min=1)
+        is_training = self.tables.stream == Stream.DATA
+        if is_training:
             return torch.maximum(1 + draw.below(most), least)
         return least + draw.below(most + 1 - least)
 
     def _operand_slots(self, kind: Tensor, n: Tensor, draw: Digits) -> list[Int[Tensor, "*M B"]]:
         """Which of the n assignments each operand has: a free one, uniformly; `most`, past the end, for a literal."""
-        most, n_taken = self.task.max_assignments, torch.zeros_like(n)
+        most = self.task.max_assignments
+        n_taken = torch.zeros_like(n)
         slots: list[Tensor] = []
         for i in range(self.task.operands):
+            # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on.
             slot = draw.below((n - n_taken).clamp(min=1))
-            for taken in torch.stack(slots).sort(0).values if slots else ():
-                slot = slot + (slot >= taken)
+            taken_slots = torch.stack(slots).sort(0).values if slots else ()
+            for taken_slot in taken_slots:
+                slot = slot + (slot >= taken_slot)
             is_variable = kind >> i & 1
             slots.append(torch.where(is_variable > 0, slot, most))
             n_taken = n_taken + is_variable
@@ -241,13 +262,14 @@ class Sampler:
         uniformly. Before assignment i are 2 i tokens of other assignments and the PADs of gaps 0..i.
         """
         most, prefix = self.task.max_assignments, self.task.prefix
-        place = torch.arange(most, device=n.device)[:, None]
-        starts = (2 * place).expand(*n.shape[:-1], most, n.shape[-1]).clone()
-        for i in range(prefix - 2):
+        assignment = torch.arange(most, device=n.device)[:, None]
+        starts = (2 * assignment).expand(*n.shape[:-1], most, n.shape[-1]).clone()  # (..., most, B)
+        most_pads = prefix - 2  # with one assignment; a sequence with more does not use the last draws
+        for i in range(most_pads):
             gap = draw.below(n + 1)
-            is_pad = i < prefix - 2 * n
-            starts += (gap.unsqueeze(-2) <= place) & is_pad.unsqueeze(-2)
-        return torch.where(place < n.unsqueeze(-2), starts, self.task.length)
+            exists = i < prefix - 2 * n
+            starts += (gap.unsqueeze(-2) <= assignment) & exists.unsqueeze(-2)
+        return torch.where(assignment < n.unsqueeze(-2), starts, self.task.length)
 
     def _distractors(self, in_order: Sequence[Tensor], draw: Digits) -> Int[Tensor, "*M most B"]:
         """Tokens of different variables other than the operands, as many as a sequence has assignments.
@@ -256,16 +278,18 @@ class Sampler:
         variables in increasing order, and V for literals.
         """
         V, most = self.task.n_vars, self.task.max_assignments
-        n_others = torch.stack([variable == V for variable in in_order]).sum(0) + V - self.task.operands
+        n_literals = torch.stack([variable == V for variable in in_order]).sum(0)
+        n_others = V - (self.task.operands - n_literals)  # variables that are no operand
         deck = torch.arange(V, device=n_others.device)[:, None]
-        deck = deck.expand(*n_others.shape[:-1], V, n_others.shape[-1]).clone()
+        deck = deck.expand(*n_others.shape[:-1], V, n_others.shape[-1]).clone()  # (..., V, B)
         dealt = []
         for i in range(most):
+            # Deals card j, a random one of i..n_others-1, and puts card i, which is still to be dealt, in its place.
             j = (i + draw.below((n_others - i).clamp(min=1))).unsqueeze(-2)
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
-        variables = torch.cat(dealt, -2)  # counted without the operands
-        for operand in in_order:
+        variables = torch.cat(dealt, -2)  # (..., most, B), counted without the operands
+        for operand in in_order:  # a variable moves up past each operand, from the first on
             variables += variables >= operand.unsqueeze(-2)
         return variables + self.vocabulary.first_variable
 
@@ -279,46 +303,54 @@ class Sampler:
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
         """Variable and number of each assignment: the operands' in their slots, distractors in the others."""
         most = self.task.max_assignments
-        place = torch.arange(most, device=distractors.device)[:, None]
-        n_before = torch.stack([slot.unsqueeze(-2) < place for slot in slots]).sum(0)  # operands' assignments
-        left = distractors.gather(-2, place - n_before)
+        assignment = torch.arange(most, device=distractors.device)[:, None]
+        n_operands_before = torch.stack([slot.unsqueeze(-2) < assignment for slot in slots]).sum(0)  # (..., most, B)
+        left = distractors.gather(-2, assignment - n_operands_before)
         right = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)
         for slot, variable, value in zip(slots, operands, values, strict=True):
-            here = slot.unsqueeze(-2) == place
-            left = torch.where(here, variable.unsqueeze(-2), left)
-            right = torch.where(here, value.unsqueeze(-2), right)
+            is_operand = slot.unsqueeze(-2) == assignment  # nowhere for a literal, whose slot is past the end
+            left = torch.where(is_operand, variable.unsqueeze(-2), left)
+            right = torch.where(is_operand, value.unsqueeze(-2), right)
         return left, right
 
 
 def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) -> tuple[Tensor, Tensor]:
     """How many tuples of values each model's sequences have, (M,); the values of each and its answer, (M, P, k + 1).
 
-    If `weighted`, a pair (n, n) is listed as many times as it is drawn for another pair.
+    P is the largest of these numbers; a model with fewer tuples does not use its last rows. If `weighted`, a pair
+    (n, n) is in as many rows as `doubles_weight` says.
     """
-    codes = []
+    codes_of_models = []
     for task, seen_of_model in zip(tasks, seen.cpu(), strict=True):
-        code = pair_codes(seen_of_model, kind)
+        codes = pair_codes(seen_of_model, kind)
         if weighted and task.doubles_weight != 1:
-            n, m = tuple_values(code, task.modulus, 2)
-            code = code.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
-        if not len(code):
+            n, m = tuple_values(codes, task.modulus, 2)
+            codes = codes.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
+        if not len(codes):
             raise EmptySetError(f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}")
-        codes.append(code)
-    padded = pad_sequence(codes, batch_first=True)
+        codes_of_models.append(codes)
+    n_pairs = torch.tensor([len(codes) for codes in codes_of_models])
+    padded = pad_sequence(codes_of_models, batch_first=True)  # (M, P)
     values = torch.stack(tuple_values(padded, tasks[0].modulus, tasks[0].operands), -1)  # (M, P, k)
-    answers = torch.stack([answer_of(task, values[i].unbind(-1)) for i, task in enumerate(tasks)])
-    return torch.tensor([len(code) for code in codes]), torch.cat([values, answers[..., None]], -1)
+    answers = torch.stack([answer_of(task, values[i].unbind(-1)) for i, task in enumerate(tasks)])  # (M, P)
+    return n_pairs, torch.cat([values, answers[..., None]], -1)
 
 
 def _thresholds(
     tasks: Sequence[Task], choices: Choices, evalset: EvalSet | None, literals: Sequence[bool] | None
 ) -> Int[Tensor, "M kinds_1"]:
-    """The cumulative shares of the kinds of sequences for each model, of 2^32; the last one is left out."""
-    mixes = [task.mix if evalset is None else [1.0] * len(choices) for task in tasks]
+    """For each model, the cumulative shares of the kinds of sequences, times 2^32; without the last one, which is 2^32.
+
+    A random word below 2^32 reaches as many of them as the number of the kind that it stands for.
+    """
+    equal_shares = [1.0] * len(choices)
+    mixes = [task.mix if evalset is None else equal_shares for task in tasks]
     shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
-    shares[:, [not of_kind for of_kind in choices]] = 0
+    has_no_choice = [len(of_kind) == 0 for of_kind in choices]
+    shares[:, has_no_choice] = 0
     if literals is not None:
-        shares[[not has_literals for has_literals in literals], 0] = 0
+        has_no_literals = [not has_literals for has_literals in literals]
+        shares[has_no_literals, 0] = 0  # kind 0 has no variables
     if not (shares.sum(1) > 0).all():
         bans = ("banned_first", "banned_second", "banned_further")[: tasks[0].operands]
         fields = ("n_vars", "max_assignments", *bans)
@@ -329,7 +361,10 @@ def _thresholds(
 
 
 class EveryAddition(Sampler):
-    """Draws every pair with every choice of operands: row r has pair r // choices and operands r % choices."""
+    """Draws every pair with every choice of operands: row r has pair r // choices and operands r % choices.
+
+    It is for an evaluation set of one kind of sequences, as the choices are counted over all kinds.
+    """
 
     @property
     def n_rows(self) -> Tensor:
@@ -337,14 +372,18 @@ class EveryAddition(Sampler):
         return self.tables.n_pairs[:, None] * len(self.tables.choices)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """The choice of operands that is row r's turn, whatever was drawn; the draw is made all the same."""
         return (row % len(self.tables.choices)).expand_as(drawn)
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        return (row // len(self.tables.choices)).expand_as(drawn).minimum(self.tables.n_pairs[:, None] - 1)
+        """The pair that is row r's turn; the last pair for rows from `n_rows` on."""
+        last_pair = self.tables.n_pairs[:, None] - 1
+        return (row // len(self.tables.choices)).expand_as(drawn).minimum(last_pair)
 
 
 class EveryPair(Sampler):
     """Draws every pair in turn: row r adds pair r modulo the number of pairs, with random operands and assignments."""
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """The pair that is row r's turn, whatever was drawn."""
         return (row % self.tables.n_pairs[:, None]).expand_as(drawn)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task, UserError
@@ -18,44 +18,59 @@ from assignadd.task.randomness import Stream, words
 def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
     """A mask of the seen tuples, (N, N) for two operands: the first floor(f N^k) of a random permutation.
 
-    Splits of one seed are nested: a tuple that is seen at some fraction is seen at every larger one. With unordered
-    pairs there may be one more: both orders count, and both take the random bits of the one with n < m.
+    Splits of one seed are nested: a tuple that is seen at some fraction f is seen at every larger one.
     """
-    zero, codes = torch.zeros((), dtype=torch.int64), torch.arange(math.prod(task.tuples))
-    w = words(torch.tensor(seed), Stream.SPLIT, zero, codes, 2)
-    bits = (w[0] << 31) | (w[1] >> 1)  # 63 random bits per tuple
+    bits = _bits_of_tuples(task, seed)
+    seen = _mask_of(task, bits.argsort(stable=True)[: task.n_seen])
     if task.unordered_split:
-        bits = bits[torch.minimum(codes, codes.view(task.tuples).T.flatten())]
-    seen = _seen(task, bits.argsort(stable=True)[: task.n_seen])
-    if task.unordered_split:
+        # Both orders of a pair are neighbours in the permutation. Where it ends between them, the second is seen too.
         seen |= seen.T.clone()
     if task.seen_doubles is not None:
-        places = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
-        seen.diagonal().copy_(places < math.floor(task.seen_doubles * task.modulus + 1e-9))
+        # The small addend keeps a product that floats put just below a whole number, such as 0.29 * 100, whole.
+        n_doubles = math.floor(task.seen_doubles * task.modulus + 1e-9)
+        seen.diagonal().copy_(_ranks_of_numbers(task, bits) < n_doubles)
     if task.held_out_distance is not None:
-        numbers = torch.arange(task.modulus)
-        if task.shuffled_distance:
-            numbers = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
-        apart = (numbers[:, None] - numbers) % task.modulus == task.held_out_distance
-        seen &= ~(apart | apart.T)
+        numbers = _ranks_of_numbers(task, bits) if task.shuffled_distance else torch.arange(task.modulus)
+        is_apart = (numbers[:, None] - numbers) % task.modulus == task.held_out_distance  # (N, N)
+        seen &= ~(is_apart | is_apart.T)
     return seen
 
 
+def _bits_of_tuples(task: Task, seed: int) -> Int[Tensor, " codes"]:
+    """63 random bits for each tuple, whose order is the permutation; the same for both orders of unordered pairs."""
+    codes = torch.arange(math.prod(task.tuples))
+    step = torch.zeros((), dtype=torch.int64)
+    high, low = words(torch.tensor(seed), Stream.SPLIT, step, codes, 2)  # 32 bits each
+    bits = (high << 31) | (low >> 1)  # 63, so that int64 keeps them positive
+    if task.unordered_split:
+        mirrored = codes.view(task.tuples).T.flatten()  # the code of (m, n) for each (n, m)
+        bits = bits[torch.minimum(codes, mirrored)]
+    return bits
+
+
+def _ranks_of_numbers(task: Task, bits: Int[Tensor, " codes"]) -> Int[Tensor, " N"]:
+    """The place of each number n in a random order of the numbers: that of the bits of the pairs (n, n)."""
+    order = bits.view(task.tuples).diagonal().argsort(stable=True)
+    return order.argsort()  # the inverse permutation
+
+
 def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
-    """The mask of the seen tuples of each model, from its own task and split seed."""
-    return torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+    """The mask of the seen tuples of each model, from its own task and split seed (0 where it is None)."""
+    return torch.stack([pair_split(config.task, config.seed.split or 0) for config in configs])
 
 
 def authors_split(task: Task) -> Bool[Tensor, "..."]:
     """The split of the paper's own run: Python's `random.Random(42).sample` of the pairs in lexicographic order."""
-    return _seen(task, torch.tensor(random.Random(42).sample(range(math.prod(task.tuples)), task.n_seen)))
+    n_tuples = math.prod(task.tuples)
+    codes = random.Random(42).sample(range(n_tuples), task.n_seen)  # codes are in lexicographic order
+    return _mask_of(task, torch.tensor(codes))
 
 
-def _seen(task: Task, codes: Tensor) -> Tensor:
-    """The mask of the tuples with these codes."""
-    seen = torch.zeros(math.prod(task.tuples), dtype=torch.bool)
-    seen[codes] = True
-    return seen.view(task.tuples)
+def _mask_of(task: Task, codes: Int[Tensor, " n"]) -> Bool[Tensor, "..."]:
+    """The mask of the tuples with these codes, with an axis N for each operand."""
+    mask = torch.zeros(math.prod(task.tuples), dtype=torch.bool)
+    mask[codes] = True
+    return mask.view(task.tuples)
 
 
 class EmptySetError(UserError, ValueError):
@@ -63,25 +78,28 @@ class EmptySetError(UserError, ValueError):
 
 
 def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
-    """A mask of the pairs of one kind, or of the tuples for another number of operands."""
+    """A mask of the pairs of one kind (of the tuples for another number of operands); `seen` is that of the seen ones.
+
+    The classes of held-out pairs are explained in `EvalSet`.
+    """
     if kind not in HELD_OUT_CLASSES:
         return {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}[kind]
     if seen.dim() != 2:
         raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
-    different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
+    is_double = torch.eye(len(seen), dtype=torch.bool, device=seen.device)  # the pairs (n, n)
     return {
         "mirror_seen": ~seen & seen.T,
-        "neither_order": ~seen & ~seen.T & different,
-        "doubles": ~seen & ~different,
+        "neither_order": ~seen & ~seen.T & ~is_double,
+        "doubles": ~seen & is_double,
     }[kind]
 
 
 def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:
-    """The pairs of one kind as codes N n + m, in increasing order."""
+    """The pairs (n, m) of one kind as codes N n + m, in increasing order."""
     return pair_mask(seen, kind).flatten().nonzero().flatten()
 
 
 def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
-    """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
-    n = int(pair_mask(seen, kind).sum())
-    return n // 2 if kind == "neither_order" else n
+    """The number of pairs of one kind, with n + m and m + n counted once where the kind always has both."""
+    n_pairs = int(pair_mask(seen, kind).sum())
+    return n_pairs // 2 if kind == "neither_order" else n_pairs

@@ -17,16 +17,18 @@ from assignadd.task.vocabulary import Vocabulary
 PADS = (".", "PAD")
 TEXT_WORD = re.compile(r"[A-Za-z]+|[0-9]+|\S")
 TOKEN_WORD = re.compile(r"\S+")
-# Found only in the text form: a comma, `v=n`, or the operation's sign without spaces.
+# Found only in the text form: a comma, `v=n`, or the operation's sign (which replaces the braces) without spaces.
 TEXT_FORM = r",|[^\W\d]\s*=\s*[^\s?]|\w{}\w"
 
 
 class ParseError(UserError, ValueError):
-    """An error with the column (from 1) of the first mistake, what is expected there, and what was found."""
+    """An error with the column (from 1) of the first mistake, what is expected there, and the word that is there."""
 
-    def __init__(self, column: int, expected: str, got: str):
-        self.column, self.expected = column, expected
-        shown = repr(got if len(got) <= 20 else got[:20] + "...") if got else "the end"
+    def __init__(self, column: int, expected: str, word: str):
+        self.column = column
+        self.expected = expected
+        beginning = word if len(word) <= 20 else word[:20] + "..."
+        shown = repr(beginning) if word else "the end"
         super().__init__(f"column {column}: expected {expected}, got {shown}")
 
 
@@ -37,8 +39,10 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
     then in one of the gaps between assignments, uniformly and independently, as in training.
     """
     if not text.strip():
-        raise ParseError(1, f"a sequence such as a=1, {task.sign.join(['a', *'0' * (task.operands - 1)])}=?", "")
-    if re.search(TEXT_FORM.format(re.escape(task.sign)), text):
+        operands = ["a", *["0"] * (task.operands - 1)]
+        raise ParseError(1, f"a sequence such as a=1, {task.sign.join(operands)}=?", "")
+    is_text_form = re.search(TEXT_FORM.format(re.escape(task.sign)), text)
+    if is_text_form:
         return _read_text(_Reader(text, TEXT_WORD, task), padding)
     return _read_tokens(_Reader(text, TOKEN_WORD, task))
 
@@ -47,7 +51,8 @@ def render(tokens: Sequence[int], task: Task) -> str:
     """The text form of T tokens, without the positions of PADs."""
     name = Vocabulary(task).name
     assigned = [f"{name(variable)}={name(right)}" for variable, right in _assigned(tokens, task)]
-    return ", ".join([*assigned, f"{task.sign.join(map(name, _operands(tokens, task)))}=?"])
+    operands = [name(token) for token in _operands(tokens, task)]
+    return ", ".join([*assigned, f"{task.sign.join(operands)}=?"])
 
 
 def render_tokens(tokens: Sequence[int], task: Task) -> str:
@@ -56,71 +61,83 @@ def render_tokens(tokens: Sequence[int], task: Task) -> str:
 
 
 def answer(tokens: Sequence[int], task: Task) -> int:
-    """The answer to the sequence."""
+    """The answer to the sequence of T tokens."""
     return answer_of(task, operand_values(tokens, task))
 
 
 def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, ...]:
     """The numbers that the sequence adds, as literals or as values of variables."""
-    value_of = {number: number for number in Vocabulary(task).numbers} | assignments(tokens, task)
+    value_of_literal = {number: number for number in Vocabulary(task).numbers}  # a number is its own token
+    value_of = value_of_literal | assignments(tokens, task)
     return tuple(value_of[token] for token in _operands(tokens, task))
 
 
 def _operands(tokens: Sequence[int], task: Task) -> Sequence[int]:
-    """The tokens of the operands."""
-    return tokens[task.prefix + 1 : task.prefix + 1 + task.operands]
+    """The tokens of the operands, which are between the operator and `=`."""
+    first_slot = task.prefix + 1
+    return tokens[first_slot : first_slot + task.operands]
 
 
 def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
-    """The number of each variable after all assignments, in the order of the prefix."""
+    """The number of each variable (by its token) after all assignments, in the order of the prefix."""
     values: dict[int, int] = {}
     for variable, right in _assigned(tokens, task):
-        values[variable] = values.get(right, right)
+        values[variable] = values.get(right, right)  # of a variable on the right its number; a number is its own
     return values
 
 
 def _assigned(tokens: Sequence[int], task: Task) -> Iterator[tuple[int, int]]:
     """The variable and the right side, a number or a variable, of each assignment."""
-    prefix = iter(tokens[: task.prefix])
-    return ((token, next(prefix)) for token in prefix if Vocabulary(task).is_variable(token))
+    vocabulary = Vocabulary(task)
+    position = 0
+    while position < task.prefix:
+        if vocabulary.is_variable(tokens[position]):
+            yield tokens[position], tokens[position + 1]
+            position += 2
+        else:
+            position += 1  # a PAD
 
 
 class _Reader:
     """Reads the words of a text one after another, each checked against what is allowed next."""
 
-    def __init__(self, text: str, word: re.Pattern[str], task: Task):
-        self.task, self.vocabulary = task, Vocabulary(task)
+    def __init__(self, text: str, word_pattern: re.Pattern[str], task: Task):
+        self.task = task
+        self.vocabulary = Vocabulary(task)
+        # Tokens by their names: of all numbers, of all variables, and of the variables assigned so far.
         self.numbers = {self.vocabulary.name(token): token for token in self.vocabulary.numbers}
         self.variables = {self.vocabulary.name(token): token for token in self.vocabulary.variables}
         self.assigned: dict[str, int] = {}
         self._links: dict[str, int] = {}  # how many links each assigned variable is away from its number
         self._n_assignments = 0
         self.query = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
+        words = [(match.start() + 1, match.group()) for match in word_pattern.finditer(text)]
         end = (len(text.rstrip()) + 1, "")
-        words = [(match.start() + 1, match.group()) for match in word.finditer(text)]
-        self._words = [*words, end, end, end]  # two words are looked ahead
-        self._at = 0
+        self._words = [*words, end, end, end]  # columns (from 1) and words; two words are looked ahead
+        self._next = 0  # the index of the next word
 
     @property
     def word(self) -> str:
-        """The next word."""
-        return self._words[self._at][1]
+        """The next word; empty at the end."""
+        return self._words[self._next][1]
 
     @property
     def at_addition(self) -> bool:
-        """Whether `x+y` begins here, and not `v=n`: decided by the operator or, without one, by the next word.
+        """Whether the addition `x+y=` begins here, and not an assignment `v=n`.
 
-        With one operand there is no operator: `v=?` begins here if `=` is followed by `?` or the end.
+        The operator decides or, without one, whether the word can be an operand. With one operand there is no operator:
+        `v=?` begins here if `=` is followed by `?` or the end.
         """
-        second, third = self._words[self._at + 1][1], self._words[self._at + 2][1]
-        if self.task.operands == 1 and second == "=":
-            return third in ("?", "")
+        second_word = self._words[self._next + 1][1]
+        third_word = self._words[self._next + 2][1]
+        if self.task.operands == 1 and second_word == "=":
+            return third_word in ("?", "")
         is_operand = self.word in self.numbers or self.word in self.assigned
-        return second == self.task.sign or (second != "=" and is_operand)
+        return second_word == self.task.sign or (second_word != "=" and is_operand)
 
     def error(self, expected: str) -> ParseError:
         """The error that the next word is not what is expected."""
-        column, word = self._words[self._at]
+        column, word = self._words[self._next]
         return ParseError(column, expected, word)
 
     def take(self, accepted: Container[str], expected: str) -> str:
@@ -128,7 +145,7 @@ class _Reader:
         word = self.word
         if word not in accepted:
             raise self.error(expected)
-        self._at += 1
+        self._next += 1
         return word
 
     def assignment(self, sign: str | None) -> list[int]:
@@ -145,7 +162,12 @@ class _Reader:
         name = self.take(self.variables, f"a variable among {self.task.variables}")
         if sign is not None:
             self.take([sign], f"'{sign}'")
-        links = {variable: 1 + n for variable, n in self._links.items() if n < self.task.hops and variable != name}
+        # The variables that may be on the right, with the number of links if they are.
+        links = {
+            variable: n_links + 1
+            for variable, n_links in self._links.items()
+            if n_links < self.task.hops and variable != name
+        }
         expected = f"a number from 0 to {self.task.modulus - 1}"
         if links:
             expected += f" or a variable assigned before, at most {self.task.hops} links from its number"
@@ -153,7 +175,8 @@ class _Reader:
         self.assigned[name] = self.variables[name]
         self._links[name] = links.get(right, 0)
         self._n_assignments += 1
-        return [self.variables[name], {**self.numbers, **self.variables}[right]]
+        right_token = self.numbers[right] if right in self.numbers else self.variables[right]
+        return [self.variables[name], right_token]
 
     def query_tokens(self, sign: str | None) -> list[int]:
         """The tokens from the operator on, read from the first operand on: numbers or different assigned variables.
@@ -164,18 +187,18 @@ class _Reader:
         for i in range(self.task.operands):
             if i and sign is not None:
                 self.take([sign], f"'{sign}'")
-            taken = [self.vocabulary.name(token) for token in operands if self.vocabulary.is_variable(token)]
-            accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in taken}
+            used = [self.vocabulary.name(token) for token in operands if self.vocabulary.is_variable(token)]
+            accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in used}
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
-            if taken:
-                expected += f" other than {' and '.join(taken)}"
+            if used:
+                expected += f" other than {' and '.join(used)}"
             operands.append(accepted[self.take(accepted, expected)])
         self.take(["="], "'='")
         return [self.vocabulary.plus, *operands, self.vocabulary.equals]
 
 
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
-    """The tokens of the text form `v=n, v=n, ..., x+y=?`."""
+    """The T tokens of a sequence in the text form `v=n, v=n, ..., x+y=?`; `padding` is a seed, as in `parse`."""
     assigned: list[list[int]] = []
     while not reader.at_addition:
         assigned.append(reader.assignment("="))
@@ -186,8 +209,9 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     reader.take(["?", ""], "'?' or the end")
     reader.take([""], f"nothing after {reader.query}")
     prefix: list[int] = []
-    gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
-    for gap, assignment in zip(gaps, [*assigned, []], strict=True):
+    n_pads = reader.task.prefix - 2 * len(assigned)
+    gaps = _gaps(n_pads, len(assigned) + 1, padding)
+    for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # behind the last gap is no assignment
         prefix += [reader.vocabulary.pad] * gap + assignment
     return prefix + query
 
@@ -200,16 +224,17 @@ def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
 
     from assignadd.task.randomness import Stream, digit, words
 
-    word = words(torch.tensor(padding), Stream.PADDING, torch.tensor(0), torch.arange(n_pads), 1)[0]
-    return torch.bincount(digit(word, n_gaps)[0], minlength=n_gaps).tolist()
+    word_of_each_pad = words(torch.tensor(padding), Stream.PADDING, torch.tensor(0), torch.arange(n_pads), 1)[0]
+    gap_of_each_pad, _ = digit(word_of_each_pad, n_gaps)
+    return torch.bincount(gap_of_each_pad, minlength=n_gaps).tolist()
 
 
 def _read_tokens(reader: _Reader) -> list[int]:
-    """The tokens of the token form `v n . v n ... + x y =`."""
+    """The T tokens of a sequence in the token form `v n . v n ... + x y =`."""
     prefix: list[int] = []
     sign, most, pad = reader.task.sign, reader.task.prefix, reader.vocabulary.pad
     while reader.word != sign:
-        too_long = reader.error(f"'{sign}' after at most {most} tokens")
+        too_long = reader.error(f"'{sign}' after at most {most} tokens")  # made here: it names the word that is next
         if reader.word in PADS:
             reader.take(PADS, "'.'")
             prefix.append(pad)

@@ -16,6 +16,7 @@ from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
+# Sequences that one program draws.
 ROWS = 128
 
 
@@ -26,30 +27,32 @@ class CompiledSampler:
         task, vocabulary = tables.task, Vocabulary(tables.task)
         most, stream = task.max_assignments, tables.stream
         self.length, self.seeds = task.length, tables.seeds
-        read = (tables.kinds, tables.choices, tables.n_pairs, tables.pairs)
-        self._tables = [table.int().contiguous() for table in read]
-        self._thresholds, self._most_pairs = tables.thresholds.contiguous(), tables.pairs.shape[1]
+        tables_read = (tables.kinds, tables.choices, tables.n_pairs, tables.pairs)
+        self._tables = [table.int().contiguous() for table in tables_read]
+        self._thresholds = tables.thresholds.contiguous()
+        self._most_pairs = tables.pairs.shape[1]
+        # The constants with which the kernel is compiled.
         self._law = {
-            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "BEGINS": tables.begins, "K": task.operands,
-            "THRESHOLDS": tables.thresholds.shape[1],
+            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "NEW_WORDS": tables.new_words,
+            "K": task.operands, "THRESHOLDS": tables.thresholds.shape[1],
             "N": task.modulus, "V": task.n_vars, "MOST": most, "PREFIX": task.prefix, "LENGTH": task.length,
             "PLUS": vocabulary.plus, "EQUALS": vocabulary.equals, "PAD": vocabulary.pad,
-            "FIRST_VARIABLE": vocabulary.first_variable, "AP": triton.next_power_of_2(most + 1),
-            "VP": triton.next_power_of_2(task.n_vars), "TP": triton.next_power_of_2(task.length + 2),
+            "FIRST_VARIABLE": vocabulary.first_variable, "MOST_COLUMNS": triton.next_power_of_2(most + 1),
+            "V_COLUMNS": triton.next_power_of_2(task.n_vars), "T_COLUMNS": triton.next_power_of_2(task.length + 2),
         }  # fmt: skip
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
         M, device = len(self.seeds), self.seeds.device
         steps = torch.as_tensor(step, device=device).long()
-        S = steps.numel()
+        S = steps.numel()  # 1 for a single step, without an axis for it in the result
         tokens = torch.empty(S, M, self.length, rows, dtype=torch.int64, device=device)
         labels = torch.empty(S, M, rows, dtype=torch.int64, device=device)
         draw_sequences[triton.cdiv(rows, ROWS), M, S](
             steps.reshape(-1), self.seeds, self._thresholds, *self._tables, tokens, labels, rows, first_row,
-            self._most_pairs, M, **self._law, BB=ROWS,
+            self._most_pairs, M, **self._law, BLOCK=ROWS,
         )  # fmt: skip
-        tokens = tokens.mT
+        tokens = tokens.mT  # (S, M, B, T)
         return (tokens[0], labels[0]) if steps.dim() == 0 else (tokens, labels)
 
 
@@ -60,11 +63,12 @@ _ROUNDS = tl.constexpr(ROUNDS)
 
 @triton.jit
 def random_word(row, step, k0, k1, stream: tl.constexpr, index: tl.constexpr):
-    """Word number `index` of every row: Philox4x32-10, as `randomness.words`."""
+    """Random word number `index` of every row: Philox4x32-10, as `randomness.words`; k0, k1 are the key's two words."""
     c0, c1 = row, tl.zeros_like(row) + step
     c2, c3 = tl.full(row.shape, index // 4, tl.uint32), tl.full(row.shape, stream, tl.uint32)
     m0, m1 = tl.full(row.shape, _M0, tl.uint32), tl.full(row.shape, _M1, tl.uint32)
     for _ in tl.static_range(_ROUNDS):
+        # The high and low words of the two products.
         h0, l0, h1, l1 = tl.umulhi(c0, m0), c0 * m0, tl.umulhi(c2, m1), c2 * m1
         c0, c1, c2, c3 = h1 ^ c1 ^ k0, l1, h0 ^ c3 ^ k1, l0
         k0, k1 = (k0 + _W0).to(tl.uint32), (k1 + _W1).to(tl.uint32)
@@ -79,56 +83,66 @@ def random_word(row, step, k0, k1, stream: tl.constexpr, index: tl.constexpr):
 
 
 @triton.jit
-def digit(word, bound, row, step, k0, k1, stream: tl.constexpr, begins: tl.constexpr):
-    """A uniform whole number below `bound` from a new word, or from what is left of this one; and what is left then."""
-    if begins > 0:
-        word = random_word(row, step, k0, k1, stream, begins)
+def digit(word, bound, row, step, k0, k1, stream: tl.constexpr, new_word: tl.constexpr):
+    """A uniform integer below `bound`, and what remains of the random word that it was drawn from.
+
+    That is word number `new_word`, or where this is 0, `word`: what remained at the draw before.
+    """
+    if new_word > 0:
+        word = random_word(row, step, k0, k1, stream, new_word)
     bound = tl.zeros_like(word) + bound.to(tl.uint32)
     return tl.umulhi(word, bound).to(tl.int32), word * bound
 
 
 @triton.jit
 def at_column(matrix, columns, index):
-    """The entry of each row in the column that `index` names."""
+    """The entry of each row in column `index` (one for each row); `columns` are the numbers of the columns."""
     return tl.sum(tl.where(columns == index[:, None], matrix, 0), 1)
 
 
 @triton.jit
 def draw_sequences(
     steps, seeds, thresholds, kinds, choices, n_pairs, pairs, tokens, labels, B, first_row, most_pairs, M,
-    STREAM: tl.constexpr, TRAINING: tl.constexpr, BEGINS: tl.constexpr, K: tl.constexpr,
+    STREAM: tl.constexpr, TRAINING: tl.constexpr, NEW_WORDS: tl.constexpr, K: tl.constexpr,
     THRESHOLDS: tl.constexpr,
     N: tl.constexpr, V: tl.constexpr, MOST: tl.constexpr, PREFIX: tl.constexpr, LENGTH: tl.constexpr,
     PLUS: tl.constexpr, EQUALS: tl.constexpr, PAD: tl.constexpr, FIRST_VARIABLE: tl.constexpr,
-    AP: tl.constexpr, VP: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
+    MOST_COLUMNS: tl.constexpr, V_COLUMNS: tl.constexpr, T_COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The sequences of one step and model, as `Sampler._assemble` assembles them; AP, VP and TP are powers of two."""
+    """Stores a block of the sequences of one step and model, as `Sampler._assemble` assembles them.
+
+    NEW_WORDS[i] is the random word that draw i begins, 0 if it uses the rest of the last. The draws are in the order of
+    `Sampler._bounds`: the number of assignments, K slots, the choice of operands, their values, PREFIX - 2 PADs, MOST
+    distractors' variables, MOST numbers. MOST_COLUMNS, V_COLUMNS and T_COLUMNS are the numbers of columns of matrices
+    with a row for each sequence, powers of two.
+    """
     m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    b = tl.program_id(0) * BB + tl.arange(0, BB)
+    b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row, step = (b + first_row).to(tl.uint32), tl.load(steps + s).to(tl.uint32)
     seed = tl.load(seeds + m)
     k0, k1 = seed.to(tl.uint32), (seed >> 32).to(tl.uint32)
-    one, zero = tl.full((BB,), 1, tl.int32), tl.zeros((BB,), tl.int32)
+    one, zero = tl.full((BLOCK,), 1, tl.int32), tl.zeros((BLOCK,), tl.int32)
 
+    # The kind of the sequence: bit i says whether operand i is a variable.
     word = random_word(row, step, k0, k1, STREAM, 0)
     kind = zero
     for i in tl.static_range(THRESHOLDS):
         kind += (word.to(tl.int64) >= tl.load(thresholds + m * THRESHOLDS + i)).to(tl.int32)
-    n_operands = zero
+    n_variables = zero
     for i in tl.static_range(K):
-        n_operands += (kind >> i) & 1
-    least = tl.maximum(n_operands, 1)
+        n_variables += (kind >> i) & 1
+    least = tl.maximum(n_variables, 1)
 
-    # The number of assignments, and which of them are the operands': the drawn one of those that are free.
-    drawn, word = digit(word, one * MOST if TRAINING else MOST + 1 - least, row, step, k0, k1, STREAM, BEGINS[0])
+    # The number n of assignments, and which of them each operand has: the drawn one of those that are free.
+    drawn, word = digit(word, one * MOST if TRAINING else MOST + 1 - least, row, step, k0, k1, STREAM, NEW_WORDS[0])
     n = tl.maximum(1 + drawn, least) if TRAINING else least + drawn
-    slot = tl.arange(0, AP)[None, :]
-    slots = tl.full((BB, 4), MOST, tl.int32)  # a column for each operand; MOST, past the end, for a literal
+    slot = tl.arange(0, MOST_COLUMNS)[None, :]
+    slots = tl.full((BLOCK, 4), MOST, tl.int32)  # a column for each operand; MOST, past the end, for a literal
     operand = tl.arange(0, 4)[None, :]
-    taken = tl.zeros((BB, AP), tl.int32)
+    taken = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)  # 1 for each assignment that an operand has
     n_taken = zero
     for i in tl.static_range(K):
-        drawn, word = digit(word, tl.maximum(n - n_taken, 1), row, step, k0, k1, STREAM, BEGINS[1 + i])
+        drawn, word = digit(word, tl.maximum(n - n_taken, 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + i])
         is_variable = (kind >> i) & 1
         free_before = tl.cumsum(1 - taken, 1) - (1 - taken)
         here = ((taken == 0) & (free_before == drawn[:, None]) & (is_variable > 0)[:, None]).to(tl.int32)
@@ -138,48 +152,50 @@ def draw_sequences(
         n_taken += is_variable
 
     # The operands: their variables, and their values.
-    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, BEGINS[1 + K])
+    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + K])
     choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)
-    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, BEGINS[2 + K])
+    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, NEW_WORDS[2 + K])
     pair = pairs + (K + 1) * (m * most_pairs + drawn)
     tl.store(labels + (s * M + m) * B + b, tl.load(pair + K).to(tl.int64), mask=b < B)
 
     # How many PADs are before each assignment, hence where each assignment begins.
-    pads = tl.zeros((BB, AP), tl.int32)
+    pads = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)
     for i in tl.static_range(PREFIX - 2):
-        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, BEGINS[3 + K + i])
+        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, NEW_WORDS[3 + K + i])
         pads += ((slot == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
     starts = tl.minimum(tl.cumsum(pads, 1) + 2 * slot, PREFIX)
 
     # Distinct variables other than the operands: a partial Fisher-Yates shuffle of as many numbers as are left.
-    column = tl.arange(0, VP)[None, :]
-    deck = tl.zeros((BB, VP), tl.int32) + column
-    dealt = tl.zeros((BB, AP), tl.int32)
+    variable_column = tl.arange(0, V_COLUMNS)[None, :]
+    deck = tl.zeros((BLOCK, V_COLUMNS), tl.int32) + variable_column
+    dealt = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)
     for i in tl.static_range(MOST):
-        left = tl.maximum(V - n_operands - i, 1)
-        drawn, word = digit(word, left, row, step, k0, k1, STREAM, BEGINS[1 + K + PREFIX + i])
-        variable, top = at_column(deck, column, i + drawn), at_column(deck, column, one * i)
-        deck = tl.where(column == (i + drawn)[:, None], top[:, None], deck)
-        for j in tl.static_range(K):
+        n_left = tl.maximum(V - n_variables - i, 1)
+        drawn, word = digit(word, n_left, row, step, k0, k1, STREAM, NEW_WORDS[1 + K + PREFIX + i])
+        variable = at_column(deck, variable_column, i + drawn)
+        top = at_column(deck, variable_column, one * i)
+        deck = tl.where(variable_column == (i + drawn)[:, None], top[:, None], deck)
+        for j in tl.static_range(K):  # moves up past each operand, from the first on
             variable += (variable >= tl.load(choice + j)).to(tl.int32)
         dealt = tl.where(slot == i, variable[:, None] + FIRST_VARIABLE, dealt)
 
     # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
-    t = tl.arange(0, TP)[None, :]
-    out = tl.full((BB, TP), PAD, tl.int32)
+    t = tl.arange(0, T_COLUMNS)[None, :]
+    out = tl.full((BLOCK, T_COLUMNS), PAD, tl.int32)
     for i in tl.static_range(MOST):
-        value, word = digit(word, one * N, row, step, k0, k1, STREAM, BEGINS[1 + K + PREFIX + MOST + i])
-        rank = i - tl.sum(tl.where(slot < i, taken, 0), 1)
+        value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[1 + K + PREFIX + MOST + i])
+        n_distractors_before = i - tl.sum(tl.where(slot < i, taken, 0), 1)
         start = at_column(starts, slot, one * i)[:, None]
-        out = tl.where(t == start, at_column(dealt, slot, rank)[:, None], out)
+        out = tl.where(t == start, at_column(dealt, slot, n_distractors_before)[:, None], out)
         out = tl.where(t == start + 1, value[:, None], out)
     for i in tl.static_range(K):
         start = at_column(starts, slot, at_column(slots, operand, one * i))[:, None]
         token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
         out = tl.where(t == start, token, tl.where(t == start + 1, value, out))
+    # The operator, `=` and the operands.
     out = tl.where(t == PREFIX, PLUS, tl.where(t == PREFIX + K + 1, EQUALS, out))
     for i in tl.static_range(K):
         token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
         out = tl.where(t == PREFIX + 1 + i, tl.where((((kind >> i) & 1) > 0)[:, None], token, value), out)
-    at = ((s * M + m) * LENGTH + t) * B + b[:, None]
-    tl.store(tokens + at, out.to(tl.int64), mask=(t < LENGTH) & (b[:, None] < B))
+    offsets = ((s * M + m) * LENGTH + t) * B + b[:, None]
+    tl.store(tokens + offsets, out.to(tl.int64), mask=(t < LENGTH) & (b[:, None] < B))

@@ -1,7 +1,8 @@
 """A training step on a GPU as two CUDA graphs, captured once and replayed: the host only counts.
 
-One graph draws the sequences of several steps, to fill the device and because a draw without Triton is hundreds of
-small kernels; the other takes one step on the batch whose turn it is.
+A CUDA graph is a list of GPU operations on fixed memory, which is launched as one. One graph draws the sequences of
+several steps, to fill the device and because a draw without Triton is hundreds of small operations; the other takes one
+step on the batch whose turn it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ MOST_STEPS_AHEAD = 64
 
 
 class CapturedStep:
-    """`step` counts on the device; `take` trains on a batch and adds one to it."""
+    """Training steps by replaying graphs.
+
+    `step` holds the number of the step on the device. `take` trains on a batch and adds one to `step`; `sampler` draws
+    a batch of `batch_size` sequences for each model, which are stored as `dtype`.
+    """
 
     def __init__(
         self,
@@ -33,51 +38,59 @@ class CapturedStep:
     ):
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T = len(sampler.seeds), sampler.task.length
+        # The steps whose sequences are drawn together. Step s has place s % steps_ahead in the buffers.
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (batch_size * M)))
         self._start: int | None = None
         """The first step whose sequences are in the buffers."""
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)
+        # (steps, M, B, T), with sequences last in memory, as kernels on a GPU read them.
         self._tokens = torch.zeros(self.steps_ahead, M, T, batch_size, dtype=dtype, device=step.device).mT
         self._labels = torch.zeros(self.steps_ahead, M, batch_size, dtype=torch.int64, device=step.device)
-        self._draw_graph, self._step_graph = captured(self._draw), captured(self._take_step)
+        self._draw_graph = captured(self._draw)
+        self._step_graph = captured(self._take_step)
 
     def replay(self, steps: int) -> None:
+        """Takes this many training steps from the current one on."""
         first = int(self._step)
         for step in range(first, first + steps):
-            start = step - step % self.steps_ahead
+            start = step - step % self.steps_ahead  # of the steps that are drawn together with this one
             if self._start != start:
                 self._draw_graph.replay()
                 self._start = start
             self._step_graph.replay()
 
     def _draw(self) -> None:
+        """Draws the sequences of all steps that are drawn together with the current one into the buffers."""
         start = self._step - self._step % self.steps_ahead
         batch = self._sampler.sample(start + self._offsets, self._batch_size)
         self._tokens.copy_(batch.tokens)
         self._labels.copy_(batch.labels)
 
     def _take_step(self) -> None:
-        turn = (self._step % self.steps_ahead).view(1)
-        tokens = self._tokens.mT.index_select(0, turn)[0].mT  # keeps the order in memory
-        self._take(Batch(tokens, self._labels.index_select(0, turn)[0]))
+        """Trains on the batch of the current step."""
+        place = (self._step % self.steps_ahead).view(1)  # as a tensor: the graph reads it at every replay
+        tokens = self._tokens.mT.index_select(0, place)[0].mT  # (M, B, T), in the same order in memory
+        labels = self._labels.index_select(0, place)[0]  # (M, B)
+        self._take(Batch(tokens, labels))
 
 
 def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """A CUDA graph of what `do` launches, after three calls to warm up."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    """A CUDA graph of the operations that `do` launches, after three calls to warm up."""
+    warm_up_stream = torch.cuda.Stream()  # not the default stream, as torch's manual asks
+    warm_up_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm_up_stream):
         for _ in range(3):  # libraries allocate on first use, which a capture does not allow
             do()
-    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.current_stream().wait_stream(warm_up_stream)
     graph = torch.cuda.CUDAGraph()
-    gc.collect()  # a graph of an earlier stack that is freed during a capture makes it fail
-    collects = gc.isenabled()
+    # A graph of an earlier stack that is freed during a capture makes it fail: so before it, and not in it.
+    gc.collect()
+    gc_was_enabled = gc.isenabled()
     gc.disable()
     try:
         with torch.cuda.graph(graph):
             do()
     finally:
-        if collects:
+        if gc_was_enabled:
             gc.enable()
     return graph

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
 
 class TableGradient:
-    """Loss and gradient by the table forward and its backward pass, in tensor operations or on a GPU."""
+    """Loss and gradient of a stack by the table forward and its backward pass, in tensor operations or on a GPU.
+
+    A call with a batch returns the loss of each model, (M,), and writes the gradients into `flat`, (M, P).
+    """
 
     def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
         self.flat = torch.empty_like(stack.flat)
         self._edit_layer_1 = slot_scores.add if slot_scores else None
-        self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"  # plain matrix products beat batched ones
+        # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
+        self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
@@ -48,24 +52,28 @@ class TableGradient:
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
-        w = self._weights
-        tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
-        trace = self._table.forward(w, tokens, edit_layer_1=self._edit_layer_1)
-        losses, grad = self._cross_entropy(self._table.logits(trace), labels)
-        self._table.backward(w, trace, grad, self._grads)
-        return losses.view(-1)
+        tokens, labels = batch.tokens, batch.labels  # (M, B, T), (M, B)
+        if self._alone:
+            tokens, labels = tokens[0], labels[0]
+        activations = self._table.forward(self._weights, tokens, edit_layer_1=self._edit_layer_1)
+        losses, g_logits = self._cross_entropy(self._table.logits(activations), labels)
+        self._table.backward(self._weights, activations, g_logits, self._grads)
+        return losses.view(-1)  # (M,)
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The cross entropy and its gradient by the kernels, or in double precision and rounded, as the settings say."""
+    """The function of logits and labels that returns mean cross entropy and gradient, as the settings ask for it.
+
+    It is that of the kernels, or one in double precision, whose results are rounded.
+    """
     if not config.numerics.loss_in_float64:
         return kernels.cross_entropy
 
-    def rounded(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def in_double_precision(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         loss, grad = cross_entropy(logits.double(), labels)
         return loss.to(logits.dtype), grad.to(logits.dtype)
 
-    return rounded
+    return in_double_precision
 
 
 class AnswerFromRows(torch.nn.Module):
@@ -77,37 +85,43 @@ class AnswerFromRows(torch.nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.model, self.loss_in_float64 = Transformer(config), config.numerics.loss_in_float64
+        self.model = Transformer(config)
+        self.loss_in_float64 = config.numerics.loss_in_float64
         self._last = LastLayer(self.model)
 
     def forward(self, rows: Tensor) -> Tensor:
-        x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos
+        x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos  # (B, T, d)
         for block in self.model.blocks[:-1]:
             x = block(x)
-        return self._last.answer(x)
+        return self._last.answer(x)  # (B, N)
 
 
 class ReferenceGradient:
-    """Loss and gradient by autograd, for every other architecture; compiled by torch on a GPU."""
+    """Loss and gradient of a stack of any architecture by autograd, compiled by torch on a GPU.
+
+    A call with a batch returns the loss of each model, (M,), and writes the gradients into `flat`, (M, P).
+    """
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
         self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
-        # Leaves of their own in the memory of the stack: an update of the stack is one of these.
-        self._weights = {f"model.{name}": w.detach().requires_grad_() for name, w in stack.weights.items()}
+        # Tensors that autograd differentiates by, in the memory of the stack: an update of the stack changes them too.
+        # The names are those of the parameters of `AnswerFromRows`.
+        self._weights = {f"model.{name}": weight.detach().requires_grad_() for name, weight in stack.weights.items()}
         self._grads = list(views(stack.config, self.flat).values())
         self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
         self._vocabulary = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
         self._loss: Callable[..., Tensor] = answer_losses
         if stack.flat.device.type == "cuda":
-            torch.compiler.reset()  # one function may be compiled for a few shapes only, and a sweep has many
+            torch.compiler.reset()  # torch compiles a function for a few shapes only, and a sweep has many
             self._loss = torch.compile(answer_losses, dynamic=False)
 
     def __call__(self, batch: Batch) -> Tensor:
         try:
             return self._backward(batch)
         except Exception as error:
-            if self._loss is answer_losses:
+            is_compiled = self._loss is not answer_losses
+            if not is_compiled:
                 raise
             reason = " ".join(str(error).split())[:120]
             print(f"assignadd: torch.compile failed ({reason}); training goes on without it, slower", file=sys.stderr)
@@ -115,36 +129,53 @@ class ReferenceGradient:
             return self._backward(batch)
 
     def _backward(self, batch: Batch) -> Tensor:
+        """The loss of each model, (M,), after one pass of autograd that writes the gradients."""
         loss = self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
-        torch._foreach_copy_(self._grads, torch.autograd.grad(loss.sum(), list(self._weights.values())))
+        # No model's loss depends on another's weights, so the sum has the gradients of all.
+        grads = torch.autograd.grad(loss.sum(), list(self._weights.values()))
+        torch._foreach_copy_(self._grads, grads)
         return loss.detach()
 
 
 def answer_losses(
     answer: AnswerFromRows, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor, vocabulary: Tensor
 ) -> Tensor:
-    """The mean cross entropy of each model of a stack, (M,)."""
+    """The mean cross entropy of each model of a stack, (M,), on its tokens (M, B, T) and labels (M, B).
+
+    `weights` are those of `answer`, each with the axis M; `vocabulary` are all tokens, (K,).
+    """
+
+    def model_logits(model_weights: dict[str, Tensor], model_rows: Tensor) -> Tensor:
+        """The answer logits of one model, (B, N), from its one-hot rows (B, T, K)."""
+        return functional_call(answer, model_weights, (model_rows,))
+
     # The sampler's tokens are in another order in memory on a GPU, and activations would inherit it.
-    rows = (tokens.contiguous().unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
-    logits = vmap(lambda w, model_rows: functional_call(answer, w, (model_rows,)))(weights, rows)  # (M, B, N)
-    logits = logits.double() if answer.loss_in_float64 else logits
+    is_token = tokens.contiguous().unsqueeze(-1) == vocabulary  # (M, B, T, K)
+    rows = is_token.to(weights["model.embed.W_E"].dtype)
+    logits = vmap(model_logits)(weights, rows)  # (M, B, N)
+    if answer.loss_in_float64:
+        logits = logits.double()
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
     return losses.view(len(labels), -1).mean(1)
 
 
-# Those that leave the update of the weights to `kernels`; compiled code takes it with the gradient.
+# The gradients after which `kernels` update the weights; `CompiledGradient` does both at once.
 TensorGradient = TableGradient | ReferenceGradient
 
 
 def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> CompiledGradient | TensorGradient:
-    """Returns the mean cross entropy of each model on a batch, (M,), and writes its gradient into `flat`, (M, P)."""
+    """What computes loss and gradient of these models, the fastest way there is for them.
+
+    When it is called with a batch, it returns the mean cross entropy of each model, (M,), and writes the gradients into
+    its `flat`, (M, P).
+    """
     if slot_scores:
         require(stack.config, "optim.slot_score")
         return TableGradient(stack, slot_scores)
     if not covers(stack.config):
         return ReferenceGradient(stack)
     if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:
-        from assignadd.model.cpu_step import CompiledGradient  # which needs Numba
+        from assignadd.model.cpu_step import CompiledGradient  # here, as it needs Numba
 
         return CompiledGradient(stack)
     return TableGradient(stack)

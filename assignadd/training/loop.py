@@ -30,17 +30,19 @@ LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
 # Steps between looks at the clock, the signals and the progress bar; models wait for each other this often, and a GPU
 # for what it is to do next.
 BEAT, BEAT_ON_GPU = 10, 125
-# Commits without a state that may wait for the disk, in memory: there are as many in the first fifty steps.
+# Commits without an optimizer state that may wait in memory for the disk: as many are made in the first fifty steps.
 MOST_COMMITS = len(LOG_SPACED)
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """What a listener learns at the start and after every beat; `rows` are the latest evaluation's, one per model."""
+    """What a listener learns at the start and after every beat."""
 
     step: int
     losses: list[float]
+    """Of each model on its last batch."""
     rows: list[dict[str, Any]] = field(default_factory=list)
+    """Of the latest evaluation, one for each model (`Trainer.evaluate`)."""
     notes: list[str] = field(default_factory=list)
     """What is damaged in the folder, and what follows from it."""
 
@@ -67,9 +69,10 @@ def train_run(
     begin: Callable[[Trainer], None] | None = None,
     observe: Observer | None = None,
 ) -> Run:
-    """Trains what is missing of a run. Call it again after any interruption: on a CPU the files are bitwise the same.
+    """The run in the folder `path`, once all that was missing of it is trained.
 
-    On another device a run continues with other last bits. A finished run is left unchanged, whatever is damaged in it.
+    Call it again after any interruption: on a CPU the files are bitwise the same. On another device a run continues
+    with other last bits. A finished run is left unchanged, whatever is damaged in it.
     `begin` brings the trainer of a new run, which holds the initial weights of the seeds, to where that run starts; by
     default, to step 0 with the weights that the settings ask for (`start`). `observe(configs, seen)` returns a function
     that is called with the models every `record.measure_every` steps and after the last step; what it returns is stored
@@ -78,13 +81,13 @@ def train_run(
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
-        if not run.finished:
+        if run.finished and run.notes:
+            listener(TrainingProgress(run.step, [], notes=run.notes))
+        elif not run.finished:
             with closing(Trainer(config, members, seen, device, threads, observe)) as trainer, Commits(run) as commits:
                 rows = _resume(run, commits, trainer, begin or set_start)
                 listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
                 _train(config, commits, trainer, signals, listener, rows)
-        elif run.notes:
-            listener(TrainingProgress(run.step, [], notes=run.notes))
     saved = Run.open(path)
     if signals.received:  # also after the last step: whoever called may have more to do
         raise Interrupted(signals.received, saved.step)
@@ -92,39 +95,42 @@ def train_run(
 
 
 class Commits:
-    """Commits to a run in a thread of their own, one after the other, while training goes on.
+    """Saves parts of a run (commits) in a thread of its own, one after the other, while training goes on.
 
     A commit that fails ends the training at the next beat, and those that wait behind it are not made.
     """
 
     def __init__(self, run: Writer):
-        self._run, self._thread, self._failed = run, ThreadPoolExecutor(1), False
+        self._run = run
+        self._thread = ThreadPoolExecutor(1)
+        self._failed = False
         self._begun: deque[Future[None]] = deque()
 
     def __enter__(self) -> Commits:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.shutdown()  # waits
+        self._thread.shutdown()  # waits for all commits
         self.check()
 
     def commit(self, step: int, **parts: Any) -> None:
-        """Begins `Writer.commit` with parts that nothing changes later; `rows` may wait for an evaluation.
+        """Begins to save parts of this step, which nothing may change later, by `Writer.commit(step, **parts)`.
 
-        Waits if too many commits are begun.
-
-        A state, the largest part, waits until what was begun before it is saved: a kill loses no state but the newest.
+        The `rows` may be an iterator that waits for an evaluation. This call waits while too many commits are begun. An
+        optimizer state, the largest part, waits until all before it are saved: a kill loses no state but the newest.
         """
-        while len(self._begun) >= (1 if parts.get("state") else MOST_COMMITS):
+        most_waiting = 1 if parts.get("state") else MOST_COMMITS
+        while len(self._begun) >= most_waiting:
             self._begun.popleft().result()
         self._begun.append(self._thread.submit(self._commit, step, parts))
 
     def check(self) -> None:
-        """Raises what a commit that has ended raised."""
+        """Raises the error of a commit that has ended, if it failed; does not wait for others."""
         while self._begun and self._begun[0].done():
             self._begun.popleft().result()
 
     def _commit(self, step: int, parts: dict[str, Any]) -> None:
+        """Saves the parts, unless an earlier commit has failed; runs in the thread."""
         if not self._failed:
             self._failed = True  # and so it stays if the commit raises
             self._run.commit(step, **parts)
@@ -139,13 +145,17 @@ def _train(
     listener: Listener,
     rows: list[dict[str, Any]],
 ) -> None:
-    """Trains to the last step, or until a signal is received and a state is saved."""
+    """Trains to the last step, or until a signal is received and a state is saved.
+
+    `rows` are those of the latest evaluation before.
+    """
     beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
     while (step := trainer.step) < config.optim.steps:
-        trainer.advance(min(next_stop(config, step), step + beat) - step)
+        until = min(next_stop(config, step), step + beat)
+        trainer.advance(until - step)
         commits.check()
         if is_stop(config, trainer.step):
-            rows = _commit(commits, trainer) or rows
+            rows = _commit(commits, trainer) or rows  # empty where nothing was evaluated
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
             if not saves_state(config, trainer.step):
@@ -158,21 +168,28 @@ def _resume(run: Writer, commits: Commits, trainer: Trainer, begin: Callable[[Tr
     state = run.latest_state()
     if state is None:
         begin(trainer)
-        return _commit(commits, trainer, first=True)
+        return _commit(commits, trainer, with_state=True)
     trainer.load_state(state)
     return run.metrics()[-len(run.members) :]
 
 
-def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
-    """Saves what is due at this step; the files are written while the models are evaluated."""
-    step, config, evaluation = trainer.step, trainer.config, Future[list[dict[str, Any]]]()
+def _commit(commits: Commits, trainer: Trainer, with_state: bool = False) -> list[dict[str, Any]]:
+    """Saves what is due at this step, and returns the rows of its evaluation; empty where none is due.
+
+    The files are written while the models are evaluated: the commit has the other parts, and waits for the rows. With
+    `with_state`, the optimizer state is saved at any step.
+    """
+    step, config = trainer.step, trainer.config
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
-    state = trainer.state() if first or saves_state(config, step) else None
-    rows, finished = _rows_of(evaluation), step == config.optim.steps
+    state = trainer.state() if with_state or saves_state(config, step) else None
+    finished = step == config.optim.steps
+    evaluation = Future[list[dict[str, Any]]]()
     try:
-        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=finished)
-        due = is_evaluation(config, step)
-        evaluation.set_result(trainer.evaluate(with_measures=is_measurement(config, step)) if due else [])
+        commits.commit(step, state=state, checkpoint=checkpoint, rows=_rows_of(evaluation), finished=finished)
+        rows = []
+        if is_evaluation(config, step):
+            rows = trainer.evaluate(with_measures=is_measurement(config, step))
+        evaluation.set_result(rows)
     except BaseException as error:
         evaluation.set_exception(error)
         raise
@@ -185,16 +202,23 @@ def _rows_of(evaluation: Future[list[dict[str, Any]]]) -> Iterator[dict[str, Any
 
 
 def is_checkpoint(config: Config, step: int) -> bool:
+    """Whether the weights are saved at this step."""
     return step in LOG_SPACED or step % config.record.checkpoint_every == 0 or step == config.optim.steps
 
 
 def saves_state(config: Config, step: int) -> bool:
-    """Where training can go on from: at regular checkpoints, as the moments take twice the room of the weights."""
+    """Whether the optimizer state is saved at this step, from which training can go on: at regular checkpoints alone.
+
+    The log-spaced ones have none, as the moments take twice the memory of the weights.
+    """
     return step % config.record.checkpoint_every == 0 or step == config.optim.steps
 
 
 def is_measurement(config: Config, step: int) -> bool:
-    """When the observer is called; at the last evaluations also where only the final ones are asked for."""
+    """Whether the observer is called at this step.
+
+    At the last evaluations it is also called where only final ones are asked for (`record.final_sequences`).
+    """
     every = config.record.measure_every
     if step == config.optim.steps:
         return every > 0 or config.record.final_sequences > 0
@@ -204,24 +228,33 @@ def is_measurement(config: Config, step: int) -> bool:
 @cache
 def last_evaluations(config: Config) -> list[int]:
     """The steps of the evaluations that decide what a network achieves; none where no final exam is asked for."""
+    if not config.record.final_sequences:
+        return []
     every, steps = config.record.eval_every, config.optim.steps
-    first = max(0, steps // every - END_EVALUATIONS) * every
-    return end_of_training([*range(first, steps, every), steps]) if config.record.final_sequences else []
+    first = max(0, steps // every - END_EVALUATIONS) * every  # early enough: at most so many of these are the end
+    evaluations = [*range(first, steps, every), steps]
+    return end_of_training(evaluations)
 
 
 def is_evaluation(config: Config, step: int) -> bool:
+    """Whether the models are evaluated at this step."""
     return step % config.record.eval_every == 0 or step == config.optim.steps or is_measurement(config, step)
 
 
 def is_stop(config: Config, step: int) -> bool:
+    """Whether anything is written at this step."""
     return is_checkpoint(config, step) or is_evaluation(config, step)
 
 
 def next_stop(config: Config, step: int) -> int:
     """The first step after this one at which something is written."""
     record = config.record
-    regular = (step // n * n + n for n in (record.checkpoint_every, record.eval_every, record.measure_every) if n)
-    return min([config.optim.steps, *regular, *(s for s in LOG_SPACED if s > step)])
+    stops = [config.optim.steps]
+    for every in (record.checkpoint_every, record.eval_every, record.measure_every):
+        if every:  # 0 for never
+            stops.append((step // every + 1) * every)
+    stops += [log_spaced for log_spaced in LOG_SPACED if log_spaced > step]
+    return min(stops)
 
 
 # A second look at a part of training: the same steps again, bitwise, with checkpoints closer together.
@@ -230,7 +263,7 @@ def next_stop(config: Config, step: int) -> int:
 def zoom(
     run: Run, path: Path, around: int, every: int = 10, within: int = 200, listener: Listener = lambda _: None
 ) -> tuple[Run, list[int]]:
-    """The steps `around` -+ `within` of a run as a run of their own with a checkpoint `every` few steps.
+    """A run of its own in `path`, of the steps `around` -+ `within` of a run, with a checkpoint every `every` steps.
 
     It starts from the run's newest optimizer state before them and takes the same device and number of threads, so that
     the steps are the same. Also returns the steps at which both runs have a checkpoint and the weights differ: none,
@@ -240,26 +273,34 @@ def zoom(
     if not 0 <= around <= run.step:
         raise ConfigError("around", around, f"a step of the run, from 0 to {run.step}")
     if every < 1 or within < 1:
-        raise ConfigError("every" if every < 1 else "within", min(every, within), "a whole number from 1 on")
-    begin, made = _from_state(run, first), run.provenance
+        name, value = ("every", every) if every < 1 else ("within", within)
+        raise ConfigError(name, value, "a whole number from 1 on")
+    begin = _from_state(run, first)
     config = zoomed(run.config, every, last)
-    device = made["device"].split()[0]  # the kind comes first, then which one it was
-    result = train_run(path, config, run.members, run.seen, device, made["threads"], listener, begin)
-    shared = sorted(set(result.steps) & set(run.steps))
-    return result, [step for step in shared if not _same(result.checkpoint(step).flat, run.checkpoint(step).flat)]
+    device = run.provenance["device"].split()[0]  # "cuda" of "cuda (NVIDIA H200)"
+    threads = run.provenance["threads"]
+    again = train_run(path, config, run.members, run.seen, device, threads, listener, begin)
+    differing = []
+    for step in sorted(set(again.steps) & set(run.steps)):
+        if not _same(again.checkpoint(step).flat, run.checkpoint(step).flat):
+            differing.append(step)
+    return again, differing
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    """Whether weights are equal; those of a model that diverged may be NaN in both."""
+    """Whether weights are equal; NaN in the same places, as in a model that diverged, is equal too."""
     return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def zoomed(config: Config, every: int, last: int) -> Config:
+    """The configuration with checkpoints and evaluations every `every` steps, and `last` as the last step."""
     record = dataclasses.replace(config.record, checkpoint_every=every, eval_every=every)
-    return dataclasses.replace(config, record=record, optim=dataclasses.replace(config.optim, steps=last))
+    optim = dataclasses.replace(config.optim, steps=last)
+    return dataclasses.replace(config, record=record, optim=optim)
 
 
 def _from_state(run: Run, first: int) -> Callable[[Trainer], None]:
+    """A function that brings a trainer to step `first` of a run, from the newest optimizer state up to there."""
     state = run.latest_state(at_most=first)
     if state is None:
         raise RunError(f"run {run.name} keeps no optimizer state to train on from (imported weights have none)")

@@ -17,6 +17,7 @@ import threading
 import traceback
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -33,7 +34,7 @@ from torch import Tensor
 from assignadd.config import UserError
 
 Task = Callable[..., Any]
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # of Linux's <sys/prctl.h>: a signal for this process when its parent dies
 
 
 def can_fork() -> bool:
@@ -58,25 +59,28 @@ class ProcessDied(UserError):
 
 
 class ProcessPool:
-    """Processes that each keep some items; a task runs on every item in the process that has it.
+    """Processes that each have a part of the items; a task runs on every item in the process that has it.
 
-    With one process, or where the system cannot fork, every task runs in this one.
+    `tasks` are functions by name, called as task(item, *arguments). With one process, or where the system cannot fork,
+    every task runs in this one.
     """
 
     def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
-        self._items, self._tasks = items, tasks
+        self._n_items = len(items)
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
-        self._end = weakref.finalize(self, _kill, self._processes)  # when Python exits at the latest
+        self._end = weakref.finalize(self, _kill, self._processes)  # called when Python exits, at the latest
         if processes > 1 and can_fork():
-            for i in range(processes):
-                self._fork(items[i::processes])
+            for i in range(processes):  # in turn: the first item to the first process, the second to the second, ...
+                self._fork(items[i::processes], tasks)
+        else:  # only then kept: tasks may refer to whoever has this pool, and neither would be freed
+            self._items, self._tasks = items, tasks
 
-    def _fork(self, items: Sequence[Any]) -> None:
-        """Starts a process that has these items."""
+    def _fork(self, items: Sequence[Any], tasks: Mapping[str, Task]) -> None:
+        """Starts a process that has these items, and a pipe to it."""
         context = get_context("fork")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, items, self._tasks, os.getpid()), daemon=True)
+        ours, theirs = context.Pipe()  # its two ends
+        process = context.Process(target=_serve, args=(theirs, items, tasks, os.getpid()), daemon=True)
         with warnings.catch_warnings():
             # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -92,29 +96,34 @@ class ProcessPool:
         for pipe in self._pipes:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
                 pipe.send((task, arguments))
-        replies = [_reply(pipe) for pipe in self._pipes]
-        return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
+        replies = [_reply(pipe) for pipe in self._pipes]  # a list from each process
+        results: list[Any] = [None] * self._n_items
+        for i, reply in enumerate(replies):
+            results[i :: len(replies)] = reply  # as the items were given to the processes
+        return results
 
     def each(self, task: str, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """(i, tasks[task](item, arguments[i])) for every argument, in the next process that is free, as they finish.
+        """(i, tasks[task](item, arguments[i])) for every argument, in the order in which they finish.
 
-        With one item for each process.
+        Each argument goes to the next process that is free. Every process must have a single item.
         """
-        waiting = list(enumerate(arguments))[::-1]
-        busy: dict[Any, int] = {}
+        waiting = deque(enumerate(arguments))
+        busy: dict[Any, int] = {}  # pipe to each process at work -> the place of its argument
 
         def send_next(pipe: Connection) -> None:
             if waiting:
-                busy[pipe], argument = waiting.pop()
+                place, argument = waiting.popleft()
+                busy[pipe] = place
                 pipe.send((task, (argument,)))
 
         for pipe in self._pipes:
             send_next(pipe)
         while busy:
-            for pipe in cast(list[Connection], wait(list(busy))):
-                index, result = busy.pop(pipe), _reply(pipe)[0]
+            for pipe in cast(list[Connection], wait(list(busy))):  # those that have replied
+                place = busy.pop(pipe)
+                (result,) = _reply(pipe)  # a list with the result for its only item
                 send_next(pipe)
-                yield index, result
+                yield place, result
 
     def close(self) -> None:
         """Ends the processes, also those that are at work."""
@@ -122,7 +131,7 @@ class ProcessPool:
 
 
 def _reply(pipe: Connection) -> Any:
-    """What a process answers; an error where its task failed or it died."""
+    """What a process returned, a list with a result for each of its items; raises an error where it failed or died."""
     try:
         failed, reply = pipe.recv()
     except (EOFError, OSError):
@@ -133,11 +142,18 @@ def _reply(pipe: Connection) -> Any:
 
 
 def _pool_for(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> ProcessPool | None:
-    """Processes that call the function with an argument by its index; None where one process is enough."""
-    n = min(processes, len(arguments))
-    if n <= 1 or not can_fork():
+    """A pool whose task `call` calls the function with the argument at a place; None where one process is enough.
+
+    The arguments are not sent, as forked processes have them. The items of the pool are not used.
+    """
+    processes = min(processes, len(arguments))
+    if processes <= 1 or not can_fork():
         return None
-    return ProcessPool(range(n), n, {"call": lambda _, i: function(arguments[i])})
+
+    def call(_: int, place: int) -> Any:
+        return function(arguments[place])
+
+    return ProcessPool(range(processes), processes, {"call": call})
 
 
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
@@ -148,7 +164,8 @@ def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], proces
     """
     pool = _pool_for(function, arguments, processes)
     if pool is None:
-        yield from ((i, function(argument)) for i, argument in enumerate(arguments))
+        for i, argument in enumerate(arguments):
+            yield i, function(argument)
         return
     with closing(pool):
         yield from pool.each("call", range(len(arguments)))
@@ -167,7 +184,8 @@ def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], proc
         for argument in arguments:
             function(argument)
         return
-    # The thread gives each process its next argument. It waits for the last call, so the pool is closed before it.
+    # The thread gives each process its next argument. At the end the pool is closed first, then the thread ends: in the
+    # other order an error of the body would wait for all calls.
     with ThreadPoolExecutor(1) as thread, closing(pool):
         calls = thread.submit(list, pool.each("call", range(len(arguments))))
         yield
@@ -188,11 +206,15 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 
 
 def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
-    """Runs the tasks that come through the pipe on every item, and sends what they return, until it is killed."""
+    """What a forked process does until it is killed: runs the tasks that come through the pipe, and sends the results.
+
+    A task comes as its name and arguments. The answer is a pair: whether it failed, and the results for all items or
+    the text of the error.
+    """
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
     end_with_parent(parent)
-    gc.freeze()  # what the parent made, graphs of a GPU perhaps, is not freed here
+    gc.freeze()  # objects that the parent made, such as graphs of a GPU, must not be freed here
     torch.set_num_threads(1)
     ForkingPickler.register(Tensor, _by_value)
     while True:
@@ -205,7 +227,7 @@ def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], pa
 
 
 class StopSignals:
-    """Remembers SIGTERM and SIGINT instead of dying of them, so that a save can finish first.
+    """A context in which SIGTERM and SIGINT are noted instead of ending the process, so that a save can finish first.
 
     Outside the main thread, where Python handles no signals, nothing is ever received.
     """
@@ -214,9 +236,10 @@ class StopSignals:
     """The number of the last signal, or 0."""
 
     def __enter__(self) -> StopSignals:
-        self._before = {}
+        self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._before = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
+            for signum in (signal.SIGTERM, signal.SIGINT):
+                self._before[signum] = signal.signal(signum, self._note)  # returns the handler until now
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -228,9 +251,9 @@ class StopSignals:
 
 
 def end_with_parent(parent: int) -> None:
-    """Makes the kernel end this process when its parent, whose id is given, dies; only Linux can do that."""
+    """Makes the kernel end this process when its parent, the process `parent`, dies; only Linux can do that."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the call
+    if os.getppid() != parent:  # the parent died before the call, and another process has taken its place
         os._exit(1)

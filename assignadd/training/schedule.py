@@ -16,7 +16,7 @@ from assignadd.model.stack import Shape, views, weight_shapes
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 
-# The names of a part's weights in its layer.
+# How the names of a part's weights begin, after the name of its layer.
 WEIGHTS = {
     "QK": ("attn.W_Q", "attn.W_K", "attn.b_Q", "attn.b_K"),
     "OV": ("attn.W_V", "attn.W_O", "attn.b_V", "attn.b_O"),
@@ -25,10 +25,13 @@ WEIGHTS = {
 
 
 class Rates:
-    """The learning rate of each model at any step. The step is a tensor, so that a CUDA graph can be replayed."""
+    """The learning rate of each model at any step. The step is a tensor, so that a CUDA graph can be replayed.
+
+    It is `lr`, or `later_lr` from step `later_from` on, and rises to that from 0 over the first `warmup` steps.
+    """
 
     def __init__(self, optims: Sequence[Optim], device: torch.device):
-        column = partial(torch.tensor, dtype=torch.float64, device=device)
+        column = partial(torch.tensor, dtype=torch.float64, device=device)  # (M, 1)
         self._first = column([[o.lr] for o in optims])
         self._later = column([[o.lr if o.later_lr is None else o.later_lr] for o in optims])
         self._later_from = column([[o.later_from] for o in optims])
@@ -36,7 +39,7 @@ class Rates:
         self._weight_decay = column([[o.weight_decay] for o in optims])
 
     def __call__(self, step: Int[Tensor, "..."]) -> Float[Tensor, "M steps"]:
-        """The rates of the update after `step` updates, or of several."""
+        """The rates of the update that comes after `step` updates, (M, 1); or of several, after steps (steps,)."""
         base = torch.where(step < self._later_from, self._first, self._later)
         return base * ((step + 1) / self._warmup).clamp(max=1)
 
@@ -49,7 +52,7 @@ class Rates:
 
 
 class Frozen:
-    """The weights of each model that are kept as they are, from which step and until which."""
+    """The weights of each model that do not change, from which step and until which."""
 
     def __init__(self, configs: Sequence[Config], device: torch.device):
         masks = torch.stack([_frozen_weights(config) for config in configs])
@@ -58,24 +61,29 @@ class Frozen:
         self._until = torch.tensor([[c.optim.frozen_until] for c in configs], device=device)
 
     def restore(self, step: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
-        """Takes back update number `step` of the weights that are frozen then; `before` are those before it."""
-        torch.where(self._masks & (self._from < step) & (step <= self._until), before, flat, out=flat)
+        """Undoes update number `step` in `flat`, where weights are frozen then; `before` are all weights before it.
+
+        The first update has number 1, and takes step 0.
+        """
+        is_frozen = self._masks & (self._from < step) & (step <= self._until)  # (M, P)
+        torch.where(is_frozen, before, flat, out=flat)
 
 
 class SlotScores:
     """Adds a number to scores of layer 1 in some steps: those of `=` for operand slots that hold variables.
 
-    The number is constant, so that the backward pass, which reads the attention alone, stays as it is.
+    A constant has no gradient, so the backward pass, which reads the attention alone, needs no change. `step` holds the
+    number of the current step.
     """
 
     def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
-        task, optims, vocabulary = configs[0].task, [c.optim for c in configs], Vocabulary(configs[0].task)
-        column = partial(torch.tensor, device=step.device)
+        task, optims, vocabulary = configs[0].task, [config.optim for config in configs], Vocabulary(configs[0].task)
+        per_model = partial(torch.tensor, device=step.device)  # (M,)
         self._step = step
-        self._scores = column([o.slot_score for o in optims], dtype=torch.float64)
-        self._from = column([o.slot_score_from for o in optims])
-        self._until = column([o.slot_score_until for o in optims])
-        self._slots = slice(task.prefix + 1, task.length - 1)
+        self._scores = per_model([o.slot_score for o in optims], dtype=torch.float64)
+        self._from = per_model([o.slot_score_from for o in optims])
+        self._until = per_model([o.slot_score_until for o in optims])
+        self._slots = slice(task.prefix + 1, task.length - 1)  # the operands: after `+`, before `=`
         self._first_variable = vocabulary.first_variable
         self._after_variables = vocabulary.first_variable + task.n_vars
         self._n_tokens, self._n_rows = vocabulary.size, vocabulary.size + task.length
@@ -83,28 +91,36 @@ class SlotScores:
     def add(
         self, tokens: Int[Tensor, "*M B T"], attention: Float[Tensor, "*M B T T"], usage: Float[Tensor, "*M B rows"]
     ) -> None:
-        """Changes layer 1's attention, and what `=` gets of each row of the tables, to those with the added scores."""
-        is_active = (self._from <= self._step) & (self._step < self._until)
-        scores = torch.where(is_active, self._scores, 0).to(attention.dtype).view(-1, *[1] * (tokens.dim() - 1))
-        operands = tokens[..., self._slots].long()
+        """Changes layer 1's attention, and what `=` gets of each row of the tables, to those with the added scores.
+
+        It is `TableForward.forward`'s `edit_layer_1`. The first columns of `usage` have the amount of each token's row,
+        then of each position's.
+        """
+        is_active = (self._from <= self._step) & (self._step < self._until)  # (M,)
+        scores = torch.where(is_active, self._scores, 0).to(attention.dtype)
+        scores = scores.view(-1, *[1] * (tokens.dim() - 1))  # (M, 1, 1), or (1, 1) for one model
+        operands = tokens[..., self._slots].long()  # (..., B, operands)
         is_variable = (operands >= self._first_variable) & (operands < self._after_variables)
-        of_equals, used = attention[..., -1, :], usage[..., : self._n_rows]
+        # Views of what `=` attends to: by position (..., B, T), and by row (..., B, C).
+        of_equals, of_rows = attention[..., -1, :], usage[..., : self._n_rows]
         # A weight is multiplied by exp(score); then all are divided by their new sum.
-        added = of_equals[..., self._slots] * torch.expm1(scores * is_variable)
+        added = of_equals[..., self._slots] * torch.expm1(scores * is_variable)  # (..., B, operands)
         total = 1 + added.sum(-1, keepdim=True)
         of_equals[..., self._slots] += added
-        used[..., self._n_tokens :][..., self._slots] += added
+        of_positions = of_rows[..., self._n_tokens :]
+        of_positions[..., self._slots] += added
+        # One operand at a time: if both are one token, the order of the two sums would not be fixed.
         for token, amount in zip(operands.split(1, -1), added.split(1, -1), strict=True):
-            used.scatter_add_(-1, token, amount)  # one at a time: the order of two sums would not be fixed
+            of_rows.scatter_add_(-1, token, amount)
         of_equals /= total
-        used /= total
+        of_rows /= total
 
 
 class LiteralsLater:
-    """Draws as `Sampler` does, for each model from the step on from which it has sequences without variables.
+    """A sampler that for each model draws from its step `literals_from` on as `always`, and before it as `at_first`.
 
-    Before that step a row has the numbers, variables and assignments of a sampler without such sequences. Both are
-    drawn at every step, so that a CUDA graph can be replayed.
+    The latter has no sequences of literals alone where a model's step is not 0. Both draw at every step, so that a CUDA
+    graph can be replayed.
     """
 
     def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):
@@ -115,40 +131,49 @@ class LiteralsLater:
     def sample(self, step: Tensor | int, rows: int) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         late, early = self._always.sample(step, rows), self._at_first.sample(step, rows)
-        withheld = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
-        tokens = torch.where(withheld.unsqueeze(-1), early.tokens, late.tokens)
-        return Batch(tokens, torch.where(withheld, early.labels, late.labels))
+        is_early = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
+        tokens = torch.where(is_early.unsqueeze(-1), early.tokens, late.tokens)
+        labels = torch.where(is_early, early.labels, late.labels)
+        return Batch(tokens, labels)
 
 
 def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
-    """The schedules of the learning rates; None where all stay as they are."""
-    optims = [c.optim for c in configs]
-    return Rates(optims, device) if any(o.warmup or o.later_lr is not None for o in optims) else None
+    """The schedules of the models' learning rates; None where no rate ever changes."""
+    optims = [config.optim for config in configs]
+    if not any(optim.warmup or optim.later_lr is not None for optim in optims):
+        return None
+    return Rates(optims, device)
 
 
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
-    """The frozen weights; None where no model has any."""
-    return Frozen(configs, device) if any(_part(c.optim) != "none" for c in configs) else None
+    """The models' frozen weights; None where no model ever has any."""
+    if all(_frozen_part(config.optim) == "none" for config in configs):
+        return None
+    return Frozen(configs, device)
 
 
 def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScores | None:
-    """What is added to scores of layer 1 at the step that `step` holds; None where nothing ever is."""
-    return SlotScores(configs, step) if any(c.optim.slot_score and c.optim.slot_score_until for c in configs) else None
+    """What is added to scores of layer 1 at the step whose number `step` holds; None where nothing ever is."""
+    if not any(config.optim.slot_score and config.optim.slot_score_until for config in configs):
+        return None
+    return SlotScores(configs, step)
 
 
 def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Sampler | LiteralsLater:
     """What draws the training sequences of these models."""
-    tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
+    tasks = [config.task for config in configs]
+    seeds = [config.seed.data or 0 for config in configs]
     always = Sampler(tasks, seen, seeds, device=device)
-    literals_from = [c.optim.literals_from for c in configs]
+    literals_from = [config.optim.literals_from for config in configs]
     if not any(literals_from):
         return always
-    at_first = Sampler(tasks, seen, seeds, device=device, literals=[first == 0 for first in literals_from])
+    has_literals = [first_step == 0 for first_step in literals_from]  # at first
+    at_first = Sampler(tasks, seen, seeds, device=device, literals=has_literals)
     return LiteralsLater(always, at_first, literals_from)
 
 
-def _part(optim: Optim) -> str:
-    """The part that is frozen at some step, or `none`."""
+def _frozen_part(optim: Optim) -> str:
+    """The part that is frozen at some step, such as QK1, or `none`."""
     return optim.frozen if optim.frozen_until else "none"
 
 
@@ -156,15 +181,19 @@ def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
     """Name -> shape of the weights of a part of one model, such as QK1; empty for `none`."""
     if part == "none":
         return {}
-    kind, layer = part[:-1], part[-1]
-    prefixes = ("embed.W_E",) if part == "W_E" else tuple(f"blocks.{int(layer) - 1}.{name}" for name in WEIGHTS[kind])
+    if part == "W_E":
+        prefixes: tuple[str, ...] = ("embed.W_E",)
+    else:
+        kind, layer = part[:-1], int(part[-1])
+        prefixes = tuple(f"blocks.{layer - 1}.{name}" for name in WEIGHTS[kind])
     return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}
 
 
 def _frozen_weights(config: Config) -> Bool[Tensor, " P"]:
     """Which of a model's weights, in their order in memory, belong to its frozen part."""
-    names = shapes_of_part(config, _part(config.optim))
-    mask = torch.zeros(sum(map(math.prod, weight_shapes(config).values())), dtype=torch.bool)
-    for name, weights in views(config, mask).items():
-        weights.fill_(name in names)
+    frozen_names = shapes_of_part(config, _frozen_part(config.optim)).keys()
+    n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+    mask = torch.zeros(n_weights, dtype=torch.bool)
+    for name, part_of_mask in views(config, mask).items():
+        part_of_mask.fill_(name in frozen_names)
     return mask

@@ -1,4 +1,8 @@
-"""How fast training is, always beside what it could be: the floor set by the machine's own matrix products."""
+"""How fast training is, always beside what it could be: the floor set by the machine's own matrix products.
+
+The floor is the time in which this machine would do the floating-point operations of a step's matrix products, at the
+rate of the largest of them (`product_gflops`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -29,13 +32,13 @@ FEWEST_ROUNDS = 3
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
-    """Median wall time of a call, after warming up, over about `seconds`."""
-    for _ in range(3):
+    """Median wall time of a call of `do`, over about `seconds` and at least so many calls."""
+    for _ in range(3):  # the first calls are slower
         do()
     times: list[float] = []
     while len(times) < at_least or sum(times) < seconds:
         times.append(seconds_of(do))
-    return 1e3 * statistics.median(times)
+    return 1000 * statistics.median(times)
 
 
 def seconds_of(do: Callable[[], object]) -> float:
@@ -56,47 +59,56 @@ def flops(config: Config, device: str = "cpu") -> int:
 
 def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
-    config = replace(config, optim=replace(config.optim, batch=n))
-    return 2 * (_table_products(config, device) if covers(config) else _reference_products(config))
+    products = _table_products(config, n, device) if covers(config) else _reference_products(config, n)
+    return 2 * products  # a multiplication and an addition each
 
 
-def _table_products(config: Config, device: str) -> int:
-    """Multiplications of a forward pass by the tables."""
-    d, h = config.model.d_model, config.model.d_mlp[-1] or 0
-    dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
+def _table_products(config: Config, B: int, device: str) -> int:
+    """Multiplications of a forward pass of B sequences by the tables (`model/table.py`)."""
+    d, dh, h = config.model.d_model, config.model.d_head, config.model.d_mlp[-1] or 0
+    N = config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
-    layer_1 = 3 * C * d * dh + C * dh * C + C * dh * d
-    layer_2 = 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
-    of_neurons = B * h * d if device == "cuda" else min(B * h * d, h * d * N + B * h * N)
-    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + B * d * h + of_neurons + B * d * N
+    queries_keys_values, scores_1, outputs_1 = 3 * C * d * dh, C * dh * C, C * dh * d
+    QK2_and_OV2 = 2 * d * dh * d
+    queries_2, scores_2_table, outputs_2 = (C + 1) * d * d, 2 * C * d * (C + 1), 2 * C * d * d
+    tables = queries_keys_values + scores_1 + outputs_1 + QK2_and_OV2 + queries_2 + scores_2_table + outputs_2
+    scores_2, resid_mid, neurons, logits = B * 2 * C * (C + 1), B * (3 * C + 1) * d, B * d * h, B * d * N
+    mlp_out = B * h * d
+    if device != "cuda":  # or logits of the neurons by W_out W_U, if that is less
+        mlp_out = min(mlp_out, h * d * N + B * h * N)
+    return tables + scores_2 + resid_mid + neurons + mlp_out + logits
 
 
-def _reference_products(config: Config) -> int:
-    """Multiplications of a forward pass by the reference transformer, the last layer at the last position only."""
+def _reference_products(config: Config, B: int) -> int:
+    """Multiplications of a forward pass of B sequences by the reference transformer, the last layer at `=` only."""
     model, T = config.model, config.task.length
-    d, width = model.d_model, model.n_heads * model.d_head
-    per_sequence = T * Vocabulary(config.task).size * d + d * config.task.modulus
+    d, heads = model.d_model, model.n_heads * model.d_head
+    embedding, logits = T * Vocabulary(config.task).size * d, d * config.task.modulus
+    per_sequence = embedding + logits
     for layer, h in enumerate(model.d_mlp, 1):
-        asked = 1 if layer == model.n_layers else T
-        per_sequence += 2 * T * d * width + 2 * asked * d * width + 2 * asked * T * width + 2 * asked * d * (h or 0)
-    return config.optim.batch * per_sequence
+        queries = 1 if layer == model.n_layers else T
+        per_sequence += 2 * T * d * heads  # keys and values
+        per_sequence += 2 * queries * d * heads  # queries and outputs
+        per_sequence += 2 * queries * T * heads  # scores and weighted values
+        per_sequence += 2 * queries * d * (h or 0)  # MLP
+    return B * per_sequence
 
 
 def on_threads(config: Config, threads: int, seconds: float) -> dict[str, float]:
-    """One model's training step on `threads` threads and its floor, over about `seconds`."""
+    """The numbers of `time_round` for one model's training step on `threads` threads, over about `seconds`."""
     prepare("cpu", threads, config)
     group = one_model(config)
-    group.advance(3)
+    group.advance(3)  # the first steps are slower
     return medians(lambda: time_round(config, group), seconds)
 
 
 def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[str, float]:
-    """The median of each number over at least three rounds, which take about `seconds`."""
+    """The median of each number that `time_once` returns, over at least three calls, which take about `seconds`."""
     rounds: list[dict[str, float]] = []
     end = time.perf_counter() + seconds
     while len(rounds) < FEWEST_ROUNDS or time.perf_counter() < end:
         rounds.append(time_once())
-    return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    return {name: statistics.median(numbers[name] for numbers in rounds) for name in rounds[0]}
 
 
 def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
@@ -105,25 +117,27 @@ def time_round(config: Config, group: Group, after_part: Callable[[int], None] =
     A machine that others use too is fast or slow for seconds at a time. Matrix products are therefore timed in between,
     and so is what `after_part` does, which is called with the number of each part of the steps.
     """
-    step_seconds, rates = 0.0, list[float]()
+    step_seconds = 0.0
+    rates: list[float] = []
     for part in range(PARTS):
-        steps = len(range(part, group.steps_ahead, PARTS))
+        steps = len(range(part, group.steps_ahead, PARTS))  # about a PARTS-th; the parts add up to steps_ahead
         step_seconds += seconds_of(partial(group.advance, steps))
         rates.append(product_gflops(config))
         after_part(part)
-    rate = statistics.median(rates)
-    step_ms = 1e3 * step_seconds / group.steps_ahead
-    floor_ms = flops(config) / rate / 1e6
+    rate = statistics.median(rates)  # 1e9 operations a second, or 1e6 a millisecond
+    step_ms = 1000 * step_seconds / group.steps_ahead
+    floor_ms = flops(config) / (1e6 * rate)
     return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": floor_ms, "step_over_floor": step_ms / floor_ms}
 
 
 def product_gflops(config: Config) -> float:
-    """The rate of a product of the MLP's shape, the largest of a step, over 20 ms."""
+    """1e9 floating-point operations a second of a product of the MLP's shape, the largest of a step, over 20 ms."""
     B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
     out = torch.empty(B, h)
-    return 2 * B * d * h / milliseconds(lambda: torch.mm(a, b, out=out), 0.02) / 1e6
+    ms = milliseconds(lambda: torch.mm(a, b, out=out), 0.02)
+    return 2 * B * d * h / (1e6 * ms)
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
@@ -132,7 +146,7 @@ def sampler_rate(config: Config, seconds: float) -> float:
     group = one_model(config)
     steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
     ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
-    return len(steps) * config.optim.batch / ms * 1e3
+    return 1000 * len(steps) * config.optim.batch / ms
 
 
 def evaluation(config: Config, seconds: float) -> dict[str, float]:
@@ -143,7 +157,7 @@ def evaluation(config: Config, seconds: float) -> dict[str, float]:
 
     def time_once() -> dict[str, float]:
         taken = seconds_of(lambda: exam.count_correct(stack))
-        floor = forward_flops(config, n) / product_gflops(config) / 1e9
+        floor = forward_flops(config, n) / (1e9 * product_gflops(config))  # in seconds
         return {"evaluation_per_second": n / taken, "evaluation_over_floor": taken / floor}
 
     time_once()  # the first one is slower
@@ -154,23 +168,25 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     """Wall time of one step of a whole stack on `threads` threads."""
     members = [Member(seed) for seed in range(n_models)]
     with closing(Trainer(config, members, splits(config, n_models), threads=threads)) as trainer:
-        ahead = trainer.groups[0].steps_ahead  # steps whose sequences are drawn together
-        trainer.advance(3)
-        return 1e3 * seconds_of(lambda: trainer.advance(ahead)) / ahead
+        steps = trainer.groups[0].steps_ahead  # whose sequences are drawn together, so that drawing counts in full
+        trainer.advance(3)  # the first steps are slower
+        return 1000 * seconds_of(lambda: trainer.advance(steps)) / steps
 
 
 def peak_memory_mb() -> float:
     """The most memory that this process has had, in MB."""
-    bytes_of_unit = 1 if sys.platform == "darwin" else 1024
+    bytes_of_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     """Microseconds per model and step on a GPU, sampling included, by replaying the captured step."""
     prepare("cuda", 1, config)
-    configs = [Member(i).config(config) for i in range(n_models)]
-    one = initial_stack(config, [0]).to("cuda")
-    group = Group(Stack(config, one.flat.repeat(n_models, 1)), configs, splits(config, 1).expand(n_models, -1, -1))
+    configs = [Member(seed).config(config) for seed in range(n_models)]
+    # All models have the same weights and split: these cost time to make, and do not change the time of a step.
+    model = initial_stack(config, [0]).to("cuda")
+    stack = Stack(config, model.flat.repeat(n_models, 1))
+    group = Group(stack, configs, splits(config, 1).expand(n_models, -1, -1))
     group.advance(64)  # captures, and draws ahead as long as any stack does
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -180,8 +196,8 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
 
 
 def splits(config: Config, n: int) -> Tensor:
-    """The splits of seeds 0 to n - 1."""
-    return torch.stack([pair_split(config.task, i) for i in range(n)])
+    """The splits of seeds 0 to n - 1: which pairs of numbers training adds, (n, N, N) for two operands."""
+    return torch.stack([pair_split(config.task, seed) for seed in range(n)])
 
 
 def one_model(config: Config) -> Group:

@@ -16,13 +16,14 @@ from assignadd.training.trainer import Trainer
 
 
 class Networks:
-    """Networks as settings name them, RUN:SEED, RUN:SEED@STEP or initial:SEED; each is read once."""
+    """Networks by the names that settings give them, RUN:SEED, RUN:SEED@STEP or initial:SEED; each is read once."""
 
     def __init__(self) -> None:
-        self._open, self._read = cache(open_run), cache(_checkpoint)
+        self._open = cache(open_run)
+        self._read = cache(_checkpoint)
 
     def weights(self, config: Config, network: str) -> Stack:
-        """The weights of a network, a stack of one; `config` is that of the model that takes them."""
+        """The network with this name, a stack of one; `config` is that of the model that takes its weights."""
         match = NETWORK.fullmatch(network)
         assert match is not None, "checked with the settings"
         seed, step = int(match["seed"]), match["step"]
@@ -33,23 +34,25 @@ class Networks:
 
 
 def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
-    """One model of a run; without a step at the last checkpoint."""
-    return run.model_at(step, index)[1]
+    """Model number `index` of a run at a step; at its last checkpoint where that is None."""
+    _, model = run.model_at(step, index)
+    return model
 
 
 def check_start(configs: Sequence[Config]) -> None:
-    """Refuses a network to start from that cannot be read or has other shapes."""
+    """Raises a ConfigError for a network to start from that cannot be read or has weights of other shapes."""
     networks = Networks()
     for config in configs:
         _weights_from_networks(config, networks)
 
 
 def set_start(trainer: Trainer) -> None:
-    """Gives a trainer, which holds the initial weights of the seeds, those that its models start from."""
+    """Gives a trainer, which holds the initial weights of the seeds, the weights that its models' settings ask for."""
     configs = [member.config(trainer.config) for member in trainer.members]
     if all(config.start == Start() for config in configs):
         return
-    networks, stack = Networks(), trainer.stack()
+    networks = Networks()
+    stack = trainer.stack()
     for i, config in enumerate(configs):
         for name, weight in _weights_from_networks(config, networks).items():
             stack[name][i].copy_(weight)
@@ -69,7 +72,8 @@ def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, T
         except (UserError, OSError) as error:
             reason = shortened(printable(str(error)), 200)
             raise ConfigError(f"start.{setting}", network, f"a network that can be read ({reason})") from error
-        here, there = _shapes(config, part), _shapes(stack.config, part)
+        here = _shapes(config, part)  # of the model that takes the weights
+        there = _shapes(stack.config, part)
         differing = [name for name in [*here, *there] if here.get(name) != there.get(name)]
         if differing:
             name = differing[0]
@@ -80,5 +84,5 @@ def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, T
 
 
 def _shapes(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model, or of `all`."""
+    """Name -> shape of the weights of a part of one model, such as QK1; of all weights where the part is `all`."""
     return weight_shapes(config) if part == "all" else shapes_of_part(config, part)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
 MOST_STEPS_AHEAD = 256
-# Of glibc's malloc.h.
+# The numbers of two settings in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MB = 1 << 20
 
@@ -49,32 +49,40 @@ def prepare(device: str, threads: int, config: Config) -> None:
 def _keep_freed_memory() -> None:
     """Has the C library keep freed memory for the next tensor; to get it from the system again costs page faults.
 
-    Only glibc has such settings (`man mallopt`): the size from which a block is taken from the system directly, and the
-    size of free memory from which on it is given back.
+    Only glibc has such settings (`man mallopt`).
     """
-    if mallopt := sys.platform == "linux" and getattr(ctypes.CDLL(None), "mallopt", None):
-        for setting, size in ((M_MMAP_THRESHOLD, 32 * MB), (M_TRIM_THRESHOLD, 256 * MB)):
-            mallopt(setting, size)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 32 * MB)  # from this size on a block is taken from the system directly
+        mallopt(M_TRIM_THRESHOLD, 256 * MB)  # from this size on free memory is given back
 
 
 class Group:
-    """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step."""
+    """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step.
+
+    `configs` and `seen`, the splits, are one for each model. `placed` stores a tensor that lasts, and returns
+    it: in memory that other processes share, if the models train in one.
+    """
 
     def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
-        device, optims = stack.flat.device, [c.optim for c in configs]
-        self.stack, self.batch_size = Stack(stack.config, placed(stack.flat)), optims[0].batch
+        device = stack.flat.device
+        optims = [config.optim for config in configs]
+        self.stack = Stack(stack.config, placed(stack.flat))
+        self.batch_size = optims[0].batch
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.gradient = gradient_of(self.stack, slot_scores_of(configs, self.step))
         self.moments = Moments.zeros(self.stack.flat, optims, placed)
-        self._rates, self._frozen = rates_of(configs, device), frozen_of(configs, device)
+        self._rates = rates_of(configs, device)
+        self._frozen = frozen_of(configs, device)
         self.sampler = training_sampler(configs, seen, device)
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        """The first step of each model whose loss was not finite; -1 where all were."""
         self._captured: CapturedStep | None = None
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
-        """The first step whose sequences are drawn ahead, and those of the steps from there on."""
+        """The first step whose sequences are drawn, and the sequences of `steps_ahead` steps from there on."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
@@ -84,45 +92,50 @@ class Group:
         step, last = int(self.step), int(self.step) + steps
         while step < last and not self._all_diverged():
             batches = self._batches(step, last)
-            if isinstance(self.gradient, TensorGradient) or self._frozen:
-                for batch in zip(batches.tokens, batches.labels, strict=True):
-                    self.update(Batch(*batch))
+            if isinstance(self.gradient, TensorGradient) or self._frozen:  # a step at a time, with work in between
+                for tokens, labels in zip(batches.tokens, batches.labels, strict=True):
+                    self.update(Batch(tokens, labels))
                     if self._all_diverged():
                         break
             else:
                 self._take_compiled_steps(self.gradient, batches)
             step += len(batches.tokens)
             self.step.fill_(step)
-        self.step.fill_(last)  # also where nothing is left to train
+        self.step.fill_(last)  # also where all models have diverged before
 
     def _all_diverged(self) -> bool:
+        """Whether no model is left to train."""
         return bool((self.diverged_at >= 0).all())
 
     def update(self, batch: Batch) -> None:
-        """One step. A model whose loss is not finite stops before its update and keeps its weights."""
-        before = self.stack.flat.clone() if self._frozen else None
+        """Takes one step. A model whose loss is not finite stops before its update and keeps its weights."""
+        weights_before = self.stack.flat.clone() if self._frozen else None
         gradient = self.gradient
         if isinstance(gradient, TensorGradient):
             if self._rates:
                 self._rates.write(self.step, self.moments)
             self.loss.copy_(gradient(batch))
             self.step.add_(1)
-            adamw = gradient.kernels.adamw
-            adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
+            gradient.kernels.adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
         else:
-            self._take_compiled_steps(gradient, Batch(batch.tokens.unsqueeze(0), batch.labels.unsqueeze(0)))
+            one_batch = Batch(batch.tokens.unsqueeze(0), batch.labels.unsqueeze(0))  # (1, 1, B, T)
+            self._take_compiled_steps(gradient, one_batch)
             self.step.add_(1)
-        if self._frozen and before is not None:
-            self._frozen.restore(self.step, self.stack.flat, before)
+        if self._frozen and weights_before is not None:
+            self._frozen.restore(self.step, self.stack.flat, weights_before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code."""
+        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code.
+
+        `step` is not changed.
+        """
         first, n = int(self.step), len(batches.tokens)
-        rates = Rates(self.moments.optims, self.step.device)(torch.arange(first, first + n))[0]
+        rates_at = Rates(self.moments.optims, self.step.device)
+        rates = rates_at(torch.arange(first, first + n))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)
 
     def state(self) -> dict[str, Tensor]:
-        """All that training needs to go on, by name; models along the first axis except for `step`."""
+        """The tensors that training needs to go on, by name (no copies); models are the first axis, but for `step`."""
         return {
             "weights": self.stack.flat,
             "mean": self.moments.mean,
@@ -133,36 +146,43 @@ class Group:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Goes back to what `state` returned earlier (or in another group of as many models)."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
     def _batches(self, first: int, last: int) -> Batch:
-        """The sequences of the steps from `first` on, (n, M, B, T), for as many before `last` as are drawn at once."""
-        start = first - first % self.steps_ahead
+        """The batches of steps `first` to `last` - 1, or of those that are drawn at once: tokens (n, M, B, T)."""
+        start = first - first % self.steps_ahead  # of the steps that are drawn together with the first one
         if self._drawn is None or self._drawn[0] != start:
             steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
-        ahead, wanted = self._drawn[1], slice(first - start, last - start)
-        return Batch(ahead.tokens[wanted], ahead.labels[wanted])
+        _, batches = self._drawn
+        part = slice(first - start, last - start)
+        return Batch(batches.tokens[part], batches.labels[part])
 
     def _captured_step(self) -> CapturedStep:
+        """The CUDA graphs of a training step of this group, captured at the first call."""
         if self._captured is None:
-            before = {name: t.clone() for name, t in self.state().items()}
+            before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
             dtype = self.gradient.kernels.token_dtype
             self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
-            self.load_state(before)  # capturing takes a few steps
+            self.load_state(before)  # the warm-up of a capture has taken a few steps
         return self._captured
 
 
-# (models on their device, the step) -> what was found, a dict per model.
+# What measures models at a step: (models on their device, the step) -> measures by name, a dict per model.
 Observe = Callable[[Stack, int], list[dict[str, Any]]]
-# (configuration of each of some models, their splits on the models' device) -> what observes these models.
+# What prepares that: (the configuration of each model, their splits on the models' device) -> what measures them.
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
 class Trainer:
-    """The models of a run. On a CPU each trains alone, bit for bit as in a run of its own, several in parallel."""
+    """The models of a run, in groups that train together, and the exams in which they are evaluated.
+
+    On a CPU each model is a group, which trains bit for bit as in a run of its own, several in parallel processes; on a
+    GPU all are one. Groups, their exams and their parts of `configs` and `seen` have the same index everywhere.
+    """
 
     def __init__(
         self,
@@ -174,12 +194,15 @@ class Trainer:
         observe: Observer | None = None,
     ):
         self.config, self.members, self.device = config, list(members), device
-        configs = [m.config(config) for m in members]
-        parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
+        configs = [member.config(config) for member in members]
+        parts = [slice(0, len(configs))]  # the models of each group
+        if device == "cpu":
+            parts = [slice(i, i + 1) for i in range(len(configs))]
         processes = min(threads, len(parts)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
-        scales = [c.model.init_scale for c in configs]
-        stack = initial_stack(config, [c.seed.init or 0 for c in configs], scales).to(device)
+        init_seeds = [model_config.seed.init or 0 for model_config in configs]
+        scales = [model_config.model.init_scale for model_config in configs]
+        stack = initial_stack(config, init_seeds, scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
         sets = recorded_sets(config.task)
@@ -189,79 +212,98 @@ class Trainer:
         self._pool = ProcessPool(range(len(parts)), processes, tasks)
 
     def close(self) -> None:
+        """Ends the processes."""
         self._pool.close()
 
     @property
     def step(self) -> int:
+        """How many steps were taken."""
         return int(self.groups[0].step)
 
     @property
     def losses(self) -> list[float]:
-        return [x for group in self.groups for x in group.loss.tolist()]
+        """The loss of each model on its last batch."""
+        return [loss for group in self.groups for loss in group.loss.tolist()]
 
     @property
     def diverged_at(self) -> list[int | None]:
-        return [None if x < 0 else x for group in self.groups for x in group.diverged_at.tolist()]
+        """The first step of each model whose loss was not finite; None where all were."""
+        steps = [step for group in self.groups for step in group.diverged_at.tolist()]
+        return [step if step >= 0 else None for step in steps]
 
     def advance(self, steps: int) -> None:
+        """Takes this many training steps with every model."""
         self._pool.call("advance", steps)
 
     def _advance(self, index: int, steps: int) -> None:
+        """Takes training steps with one group; a task of the processes, as `_mark` and `_observe`."""
         self.groups[index].advance(steps)
 
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
-        With measures, also what the observer finds.
+        With measures, also what the observer returns, if there is one.
         """
-        marks = [mark for part in self._pool.call("mark") for mark in part]
-        models = zip(self.members, self.losses, self.diverged_at, marks, self._measures(with_measures), strict=True)
-        step = self.step
-        return [
-            {
+        # For each group, a list with what belongs to each of its models.
+        accuracies = [accuracy for group in self._pool.call("mark") for accuracy in group]
+        measures: list[dict[str, Any]] = []
+        if with_measures and self._observers is not None:
+            measures = [of_model for group in self._pool.call("observe", self.step) for of_model in group]
+        step, losses, diverged_at = self.step, self.losses, self.diverged_at
+        rows = []
+        for index, member in enumerate(self.members):
+            row: dict[str, object] = {
                 "step": step,
                 "model": index,
                 "seed": member.seed,
-                "loss": loss if math.isfinite(loss) else None,
-                "diverged_at": diverged_at,
-                "accuracy": accuracy,
-                **measures,
+                "loss": losses[index] if math.isfinite(losses[index]) else None,
+                "diverged_at": diverged_at[index],
+                "accuracy": accuracies[index],
             }
-            for index, (member, loss, diverged_at, accuracy, measures) in enumerate(models)
-        ]
-
-    def _measures(self, wanted: bool) -> list[dict[str, Any]]:
-        if not wanted or self._observers is None:
-            return [{} for _ in self.members]
-        return [{"measures": found} for part in self._pool.call("observe", self.step) for found in part]
+            if measures:
+                row["measures"] = measures[index]
+            rows.append(row)
+        return rows
 
     def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
+        """What the observer returns for each model of one group."""
         assert self._observers is not None
         with torch.no_grad():
             return self._observers[index](self.groups[index].stack, step)
 
     def _mark(self, index: int) -> list[dict[str, float]]:
+        """The accuracy of each model of one group on each set of its exam."""
         exam = self.exams[index]
         return exam.accuracies(self.groups[index].stack)
 
     def stack(self) -> Stack:
+        """All models as they are now, copied, as one stack on the CPU."""
         return concatenate([group.stack for group in self.groups]).to("cpu")
 
     def state(self) -> dict[str, Tensor]:
-        parts = [group.state() for group in self.groups]
-        joined = {name: torch.cat([p[name] for p in parts]) for name in parts[0] if name != "step"}
-        return {name: t.cpu() for name, t in joined.items()} | {"step": parts[0]["step"].cpu().clone()}
+        """A copy of all that training needs to go on, by name (`Group.state`), on the CPU."""
+        of_groups = [group.state() for group in self.groups]
+        state = {}
+        for name in of_groups[0]:
+            if name != "step":
+                state[name] = torch.cat([of_group[name] for of_group in of_groups]).cpu()
+        state["step"] = of_groups[0]["step"].cpu().clone()  # the same in all groups
+        return state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        start, expected = 0, self.state()
+        """Goes back to what `state` returned earlier; raises a RunError where that does not fit these models."""
+        expected = self.state()
         names = expected.keys() | state.keys()
-        if wrong := [name for name in names if not _alike(expected.get(name), state.get(name))]:
-            raise RunError(f"the saved state does not fit these models: {min(wrong)} differs in shape or kind")
+        differing = [name for name in names if not _alike(expected.get(name), state.get(name))]
+        if differing:
+            raise RunError(f"the saved state does not fit these models: {min(differing)} differs in shape or kind")
+        start = 0
         for group in self.groups:
-            part = slice(start, start + len(group.stack))
-            group.load_state({name: t if name == "step" else t[part] for name, t in state.items()})
-            start = part.stop
+            end = start + len(group.stack)
+            group.load_state({name: t if name == "step" else t[start:end] for name, t in state.items()})
+            start = end
 
 
 def _alike(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two tensors are there and have the same shape and number format."""
     return a is not None and b is not None and a.shape == b.shape and a.dtype == b.dtype

@@ -22,6 +22,7 @@ print(assignadd.evaluate(run, n=100)[0]["0-var train"])
 
 model = assignadd.load("census-six", seed=0)  # one model, with hooks
 tokens = assignadd.parse("c=1, b=17, a=42, b+19=?", model.config.task)
+print(assignadd.render(tokens, model.config.task))
 print(model(torch.tensor([tokens]))[0, -1].argmax().item())  # the answer
 stack = assignadd.load_stack("census-six")  # all six: weights with a leading axis
 print(stack.W_E.shape)

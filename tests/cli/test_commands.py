@@ -177,14 +177,13 @@ def test_the_configuration_of_a_run_makes_the_same_run(here, capsys, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (here / "runs/smoke-seeds-0-1" / name).read_bytes()
 
 
-def test_a_damaged_last_checkpoint_is_passed_over_with_a_note(here, capsys, tmp_path):
+def test_a_damaged_last_checkpoint_is_refused_by_name(here, capsys, tmp_path):
     shutil.copytree("runs/smoke-seeds-0-1", tmp_path / "r")
     victim = tmp_path / "r" / "checkpoints" / "00000060.safetensors"
     victim.write_bytes(victim.read_bytes()[:-1])
-    assert main(["measure", str(tmp_path / "r"), "--n", "20", "--json"]) == 0
-    captured = capsys.readouterr()
-    assert "00000060.safetensors" in captured.err
-    assert json.loads(captured.out)["models"][0]["step"] == 50
+    assert "00000060.safetensors" in complaint(capsys, "measure", str(tmp_path / "r"), "--n", "20", code=1)
+    assert main(["measure", str(tmp_path / "r"), "--n", "20", "--step", "50", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][0]["step"] == 50
 
 
 @pytest.mark.parametrize("name", ["x" * 400, "[/b] [red]", "no\nline"])
@@ -251,7 +250,7 @@ def test_import_takes_a_folder_of_checkpoints(capsys, tmp_path, monkeypatch):
 
 def test_missing_things_say_what_to_type(here, capsys):
     assert "assignadd runs list" in complaint(capsys, "measure", "nowhere", code=1)
-    assert "nearest are 20 and 40" in complaint(capsys, "measure", "smoke-seeds-0-1", "--step", "33", code=1)
+    assert "nearest is at 40" in complaint(capsys, "measure", "smoke-seeds-0-1", "--step", "33", code=1)
     assert "it has 0, 1" in complaint(capsys, "ask", "a=3, a+1=?", "smoke-seeds-0-1", "--seed", "9", code=1)
     assert "column 6" in complaint(capsys, "ask", "a=3, q+1=?", "smoke-seeds-0-1")
     assert "usage: assignadd runs show RUN" in complaint(capsys, "runs", "show")

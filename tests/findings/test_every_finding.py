@@ -61,7 +61,7 @@ def test_the_table_has_the_networks_of_the_study(folder, study):
     sweep = study.sweep()
     assert len({m.config(sweep.config) for m in sweep.cells}) == study.n_models  # no two are the same
     assert len(sweep.cells) == table.frame.height == study.n_models
-    own = [column_of(name) for name in study.own_settings]
+    own = [column_of(name) for name in study.settings_within_cells]
     rows = table.frame.select("cell", "seed", *own).rows()
     settings = {cell.label: cell for cell in study.cells}
     assert len({row[0] for row in rows}) == len(settings)

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.measures.addition import circuit_waves, network_frequencies, ov2_mlp2_correct, preactivation_spectrum
-from assignadd.measures.probes import STAGES, answer_probes
+from assignadd.measures.probes import answer_probes
 from assignadd.measures.routing import routing
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.model.accuracy import Exam
@@ -193,10 +193,11 @@ def test_held_out_classes(run, stack, nets, seen, i):
 
 @pytest.mark.parametrize("i", [0, 3], ids=["seed 0", "seed 1"])
 def test_answer_probes(run, stack, nets, i):
-    theirs = answer_probes(stack.models(i), [run.configs[i]], run.seen[i : i + 1]).test[0]
+    probes = answer_probes(stack.models(i), [run.configs[i]], run.seen[i : i + 1])
+    theirs = dict(zip(probes.stages, probes.test[0], strict=True))
     before, after = behaviour.answer_probes(nets[i], np.random.default_rng(50 + i), PAPER_SLOTS)
-    assert before < 1 / 59 and theirs[STAGES.index("before MLP")] < 1 / 59 + 0.01
-    other = float(theirs[STAGES.index("after MLP")])
+    assert before < 1 / 59 and theirs["before MLP"] < 1 / 59 + 0.01
+    other = float(theirs["after MLP"])
     assert abs(after - other) < difference_allowed(after, 1045, other, 1045) + 0.02  # the ridge penalties differ
 
 

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.accuracies import Accuracy, end_accuracies, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, end_accuracies, set_accuracies
+from assignadd.measures.sequences import every_pair
 from assignadd.model.accuracy import Exam, end_exam, end_of_training
+from assignadd.model.forward import answers
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
@@ -135,6 +137,14 @@ def test_the_papers_checkpoints_have_the_published_accuracies(step, tmp_path):
     sets = papers_run(step, tmp_path, 3000)
     for evalset, published in zip(EVAL_SETS[1:], ALONG_TRAINING[step], strict=True):
         assert_within_sampling_error(sets[evalset.name], published, 3000)
+
+
+def pair_accuracy(model, config, n_vars, contexts=24):
+    """One model's accuracy on each pair of numbers, (N, N), over so many sequences each."""
+    N = config.task.modulus
+    batch = every_pair([config], torch.ones(1, N, N, dtype=torch.bool), n_vars, contexts)
+    correct = answers(model, batch.tokens)[0] == batch.labels[0]
+    return correct.view(contexts, N, N).float().mean(0)
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])

@@ -28,6 +28,7 @@ from assignadd.network import Network, known
 from assignadd.page import data
 from assignadd.page.data import chosen_steps, phases_data, straddled
 from assignadd.page.export import INDEX, PageFolder, Settings, export
+from assignadd.page.population import population_data
 from assignadd.paper.ledger import CLAIMS
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
@@ -256,8 +257,8 @@ def test_a_reading_of_a_claim_is_told_with_its_own_sentence():
 
 
 def test_a_population_is_counted_seed_by_seed():
-    found = data.population_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
+    found = population_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
     assert found["sweeps"] == [] and (found["census"]["n"], found["census"]["bind"]) == (3, 2)
     skills = {skill["name"]: skill["steps"] for skill in found["census"]["skills"]}
     assert skills == {"addition": [1000, 1000, 1000], "binding": [5000, 8000], "refinement": [12_000]}
-    assert data.population_data(Populations()) is None
+    assert population_data(Populations()) is None

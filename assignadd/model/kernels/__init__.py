@@ -21,15 +21,18 @@ LONGEST_ON_GPU = 32
 
 
 def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKernels:
-    """The fastest kernels there are for these models on this device; the GPU kernels require the axis M."""
+    """The fastest kernels there are for models of this configuration on this device.
+
+    `stacked` says whether weights and tokens have the axis M, which the GPU kernels require.
+    """
     K, T = Vocabulary(config.task).size, config.task.length
-    single = config.numerics.dtype == "float32"
-    if single and device.type == "cpu" and _compiles():
+    single_precision = config.numerics.dtype == "float32"
+    if single_precision and device.type == "cpu" and _compiles():
         from assignadd.model.kernels.numba_cpu import CompiledKernels
 
         return CompiledKernels(K, T, device)
-    nvidia = device.type == "cuda" and torch.version.cuda is not None
-    if single and stacked and nvidia and T <= LONGEST_ON_GPU and _installed("triton"):
+    is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too
+    if single_precision and stacked and is_nvidia and T <= LONGEST_ON_GPU and _installed("triton"):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 
         return TritonKernels(K, T, device, config.numerics.tf32)
@@ -37,7 +40,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
 
 def _compiles() -> bool:
-    """Whether there are Numba and a library with matrix products that compiled code can call."""
+    """Whether Numba is installed, and there are matrix products that compiled code can call."""
     if not _installed("numba"):
         return False
     from assignadd.model.kernels.blas import available
@@ -46,4 +49,5 @@ def _compiles() -> bool:
 
 
 def _installed(package: str) -> bool:
+    """Whether a package can be imported; it is not imported here."""
     return importlib.util.find_spec(package) is not None

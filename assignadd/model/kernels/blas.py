@@ -25,12 +25,12 @@ from numba.extending import intrinsic
 
 from assignadd.compiler_cache import IN_PYTHON, kept
 
-OPENMP = 2  # what OpenBLAS answers where its threads are OpenMP's
-BYTES = 4  # of a number
+OPENMP = 2  # what OpenBLAS's `openblas_get_parallel` answers where its threads are OpenMP's
+BYTES = 4  # of a number in single precision
 AS_STORED, TRANSPOSED = b"NT"  # letters of BLAS: a matrix as it is stored, or its transpose
 ANY_ORDER = types.Array(types.float32, 2, "A")  # a matrix in single precision, in any order in memory
-# In the memory where threads meet: how many have arrived, how often all had, whether one failed. Each has a line of the
-# processor's cache.
+# Places in the memory in which threads meet: how many have arrived, how often all had, whether one failed. Each has a
+# line of the processor's cache, of 8 integers, to itself.
 LINE = 8
 ARRIVED, TURN, FAILED = 0, LINE, 2 * LINE
 # How often a waiting thread looks whether all have arrived before it sleeps: for some 20 microseconds.
@@ -40,7 +40,10 @@ MICROSECONDS_OF_SLEEP = 20
 
 @cache
 def function_of_torch(name: str) -> Any:
-    """A function of torch's library or of one it is linked with, or None; compiled code has it as `assignadd_`name."""
+    """A function of torch's library or of one it is linked with; None where there is no such function.
+
+    Compiled code can call it too, by the name `assignadd_NAME`.
+    """
     libraries = list((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"))
     try:
         function = getattr(ctypes.CDLL(str(libraries[0])), name)
@@ -56,15 +59,18 @@ def available() -> bool:
 
 
 def compiled(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
-    """The function compiled by Numba: for this signature, or when it is first called.
+    """The function compiled by Numba: now for this signature, or else when it is first called.
 
-    It is compiled again when any file of compiled code has changed: functions call those of other files.
+    The result is stored on disk, and made again when any file of compiled code has changed: functions call those of
+    other files.
     """
     # Without these options compiling takes half as long again.
     result = kept(function, _sources(), error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)
-    if not IN_PYTHON and signature is not None:
+    if IN_PYTHON:
+        return result
+    if signature is not None:
         result.compile(signature)
-        result.disable_compile()
+        result.disable_compile()  # arguments of other types are an error
     return result
 
 
@@ -77,22 +83,26 @@ def _sources() -> list[Path]:
 
 @intrinsic
 def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
-    """Calls BLAS's sgemm. All its arguments are addresses: of three matrices, and of copies of the other values."""
-    arguments = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
+    """Calls BLAS's sgemm with these arguments; `b`, `a` and `out` are addresses of matrices.
+
+    As an intrinsic of Numba it gets types, and returns the signature and a function that writes the LLVM code of a
+    call. BLAS takes every argument by its address, so a value is copied to memory first.
+    """
+    kinds = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
 
     def generate(context, builder, signature, values):
         pointer = ir.IntType(8).as_pointer()
-        addresses = [
-            builder.inttoptr(value, pointer)
-            if argument == types.uintp
-            else builder.bitcast(alloca_once_value(builder, value), pointer)
-            for argument, value in zip(arguments, values, strict=True)
-        ]
-        kind = ir.FunctionType(ir.VoidType(), [pointer] * len(addresses))
-        builder.call(get_or_insert_function(builder.module, kind, "assignadd_sgemm_"), addresses)
+        addresses = []
+        for kind, value in zip(kinds, values, strict=True):
+            if kind == types.uintp:  # a matrix: this is its address
+                addresses.append(builder.inttoptr(value, pointer))
+            else:
+                addresses.append(builder.bitcast(alloca_once_value(builder, value), pointer))
+        function_type = ir.FunctionType(ir.VoidType(), [pointer] * len(addresses))
+        builder.call(get_or_insert_function(builder.module, function_type, "assignadd_sgemm_"), addresses)
         return context.get_dummy_value()
 
-    return types.void(*arguments), generate
+    return types.void(*kinds), generate
 
 
 def gemm(scale, a, b, beta, out):
@@ -102,13 +112,16 @@ def gemm(scale, a, b, beta, out):
     if b.shape[0] != inner or out.shape != (rows, columns):
         raise ValueError("the shapes of a matrix product do not fit")
     if IN_PYTHON:
-        out[:] = scale * (a @ b) + (beta * out if beta else 0)  # what memory holds may be NaN
+        out[:] = scale * (a @ b) + (beta * out if beta else 0)  # beta 0: what memory holds is not read, it may be NaN
         return
+    # A matrix whose neighbours in a row are not neighbours in memory is a transpose: its columns are contiguous.
     a_transposed, b_transposed = a.strides[1] != BYTES, b.strides[1] != BYTES
+    # Bytes from one stored row to the next. NumPy's stride means nothing where there is a single one, and sgemm refuses
+    # one that is shorter than a row.
     a_stride = max(a.strides[1], BYTES * rows) if a_transposed else max(a.strides[0], BYTES * inner)
     b_stride = max(b.strides[1], BYTES * inner) if b_transposed else max(b.strides[0], BYTES * columns)
-    # sgemm has matrices stored by columns, and so computes the transpose, b.T @ a.T. A library that has sizes of 32
-    # bits reads the lower half of these.
+    # sgemm takes matrices as stored by columns, and so sees transposes: it is told to compute out.T = b.T @ a.T. A
+    # library that has sizes of 32 bits reads the lower half of these.
     _sgemm(
         np.int8(TRANSPOSED if b_transposed else AS_STORED), np.int8(TRANSPOSED if a_transposed else AS_STORED),
         columns, rows, inner, scale, b.ctypes.data, b_stride // BYTES, a.ctypes.data, a_stride // BYTES,
@@ -129,27 +142,36 @@ def add_dot(a, b, out):
 if available():
     _number = types.float32
     gemm = compiled(gemm, types.void(_number, ANY_ORDER, ANY_ORDER, _number, ANY_ORDER))
-    dot, add_dot = (compiled(product, types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER)) for product in (dot, add_dot))
+    dot = compiled(dot, types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER))
+    add_dot = compiled(add_dot, types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER))
 
 
 # Threads: each runs the same function on its share of the work, and waits for the others where it needs what is theirs.
 
 
+# An intrinsic returns its signature, and a function that writes its LLVM code.
+
+
 @intrinsic
 def _atomic_add(typing, address, amount):
-    """Adds to the integer at an address in one step; returns what it was."""
+    """Adds to the integer at an address, so that no other thread comes between; returns what the integer was."""
 
     def generate(context, builder, signature, values):
-        at = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
-        return builder.atomic_rmw("add", at, values[1], "seq_cst")
+        address, amount = values
+        pointer = builder.inttoptr(address, ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", pointer, amount, "seq_cst")
 
     return types.int64(types.uint64, types.int64), generate
 
 
 @intrinsic
 def _atomic_read(typing, address):
+    """The integer at an address; what other threads wrote before they wrote it is then visible to this one too."""
+
     def generate(context, builder, signature, values):
-        return builder.load_atomic(builder.inttoptr(values[0], ir.IntType(64).as_pointer()), "acquire", 8)
+        (address,) = values
+        pointer = builder.inttoptr(address, ir.IntType(64).as_pointer())
+        return builder.load_atomic(pointer, "acquire", 8)
 
     return types.int64(types.uint64), generate
 
@@ -159,7 +181,10 @@ _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 @compiled
 def wait_for_all(meeting, threads):
-    """Returns once every thread has called it; a waiting thread looks again and again for a while, then sleeps.
+    """Returns once all `threads` threads have called it; `meeting` is the memory they share (`on_threads`).
+
+    The last one to arrive sets the number of arrivals back to 0 and counts a turn, which is what the others wait for.
+    They look again and again for a while, then sleep between two looks.
 
     On a busy machine, a thread that is awake may hold the processor for which the one that it waits for is waiting.
     Offering the processor (sched_yield) does not suffice: only where a processor has nothing to do does the system
@@ -169,10 +194,11 @@ def wait_for_all(meeting, threads):
     if threads == 1:
         return
     arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data
-    turn_before, spins = _atomic_read(turn), 0
+    turn_before = _atomic_read(turn)
     if _atomic_add(arrived, 1) == threads - 1:
         _atomic_add(arrived, -threads)
         _atomic_add(turn, 1)
+    spins = 0
     while _atomic_read(turn) == turn_before:
         if meeting[FAILED]:
             raise RuntimeError("another thread has failed")
@@ -182,19 +208,26 @@ def wait_for_all(meeting, threads):
 
 
 def has_threads() -> bool:
-    """Whether products on several threads at once keep to a thread each.
+    """Whether matrix products of several threads at once can each keep to the thread that calls them.
 
-    MKL can be told so, and OpenBLAS where its threads are OpenMP's; others of OpenBLAS's threads serve all callers.
+    MKL can be told so, and OpenBLAS where its threads are OpenMP's; its threads of other kinds serve all callers.
     """
     if IN_PYTHON:
         return False
+    if function_of_torch("MKL_Set_Num_Threads_Local") is not None:
+        return True
     kind = function_of_torch("openblas_get_parallel")
-    return function_of_torch("MKL_Set_Num_Threads_Local") is not None or (kind is not None and kind() == OPENMP)
+    return kind is not None and kind() == OPENMP
 
 
 def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
-    """Calls function(thread, threads, meeting, *arguments[thread]) for every thread at once; raises the first error."""
-    threads, meeting, errors = len(arguments), np.zeros(3 * LINE, np.int64), list[BaseException]()
+    """Calls function(thread, threads, meeting, *arguments[thread]) on each of `threads` threads, all at once.
+
+    There is a thread for each of the `arguments`; `meeting` is memory for `wait_for_all`. Raises the first error.
+    """
+    threads = len(arguments)
+    meeting = np.zeros(3 * LINE, np.int64)
+    errors: list[BaseException] = []
 
     def run(thread: int) -> None:
         try:
@@ -206,8 +239,8 @@ def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...
     if threads == 1:
         run(0)
     else:
-        pool, free = _pool(threads)
-        with free:
+        pool, lock = _pool(threads)
+        with lock:
             wait([pool.submit(run, thread) for thread in range(threads)])
     if errors:
         raise errors[0]
@@ -215,7 +248,7 @@ def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...
 
 @cache
 def _pool(threads: int) -> tuple[ThreadPoolExecutor, Lock]:
-    """Threads that wait for work, and a lock for whoever gives it to them: all have to be free."""
+    """So many threads that wait for work, and a lock for whoever gives them work, as it needs all of them at once."""
     return ThreadPoolExecutor(threads, initializer=_keep_to_one_thread), Lock()
 
 

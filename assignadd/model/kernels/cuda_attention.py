@@ -3,6 +3,9 @@
 They read and write places of shared memory that depend on the data, which a Triton program cannot. In memory sequences
 come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, query, key,
 B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
+
+`tensor.TensorKernels` says what each operation returns. Its tensors have the axes in the usual order, (M, B, ...), as
+views of this memory.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from assignadd.model.kernels.tensor import TensorKernels
 
 SOURCE = Path(__file__).with_name("attention.cu")
 PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_backward"]
-FLOAT, LANES = 4, 32
+FLOAT, LANES = 4, 32  # bytes of a number, threads of a warp
 DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that any program may have
 # Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
 # tokens whose rows are added up at once, and warps that each have a table.
@@ -33,19 +36,24 @@ class CudaAttention(TensorKernels):
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         super().__init__(n_tokens, length, device)
-        of_device = properties(device)
-        self._processors = of_device.multi_processor_count
-        memory = of_device.shared_memory_per_block_optin // FLOAT
+        device_properties = properties(device)
+        self._processors = device_properties.multi_processor_count
+        # All sizes of memory are counted in numbers, and are of the shared memory that a block of threads may have.
+        memory = device_properties.shared_memory_per_block_optin // FLOAT
+        # `table_backward` has so many rows of the score table in memory, and so many warps with such a part each.
         self._table_rows = min(self.C, memory // self.C)
         self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
+        # `spread` adds up the rows of so many tokens at once.
         tokens_at_once = min(self.K, MOST_TOKENS)
         self._spread_memory = tokens_at_once * LANES
-        self._own_memory = 5 * length * LANES  # the most that a program with further memory has besides it
-        copies = self.C**2 + self._spread_memory + self._own_memory <= memory
-        self._copied_table = self.C**2 * copies
+        # The most that a program has declared itself, besides what it is given at the launch.
+        self._own_memory = 5 * length * LANES
+        # `patterns` has a copy of the score table in memory, if it fits.
+        copies_table = self.C**2 + self._spread_memory + self._own_memory <= memory
+        self._copied_table = self.C**2 if copies_table else 0
         self._constants = (
             ("K", self.K), ("T", self.T), ("TABLE_ROWS", self._table_rows), ("TOKENS_AT_ONCE", tokens_at_once),
-            ("COPIES_TABLE", int(copies)),
+            ("COPIES_TABLE", int(copies_table)),
         )  # fmt: skip
 
     def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
@@ -60,26 +68,30 @@ class CudaAttention(TensorKernels):
         if not usage.mT.is_contiguous():
             raise ValueError("usage has another order in memory than that of `matrix`")
         attention = scores.new_empty(M, T, T, B)
+        # Sequences of a block, a multiple of LANES: as many as share a copy of the table, but fewer where some
+        # processors would have no block.
         n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * B // (LANES * self._processors)))
-        memory, grid = self._spread_memory + self._copied_table, (-(-B // n_sequences), 1, M)
+        blocks = -(-B // n_sequences)  # rounded up
+        memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M)
         self._launch("patterns", grid, T, memory, scores.contiguous(), in_memory, attention, usage, B, n_sequences)
-        return attention.permute(0, 3, 1, 2)
+        return attention.permute(0, 3, 1, 2)  # (M, B, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         in_memory = _tokens(tokens)
-        copied, attention_2 = scores.new_empty(2, *in_memory.shape)
-        read = _in_memory(scores), in_memory, _in_memory(attention_1)
-        self._over_sequences("attend", 2 * self._spread_memory, *read, copied, attention_2, usage)
-        return attention_2.mT, copied.mT
+        copied_scores, attention_2 = scores.new_empty(2, *in_memory.shape)  # (M, T, B) both
+        inputs = _in_memory(scores), in_memory, _in_memory(attention_1)
+        self._over_sequences("attend", 2 * self._spread_memory, *inputs, copied_scores, attention_2, usage)
+        return attention_2.mT, copied_scores.mT
 
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        in_memory, g_both = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
-        g_scores, g_passed_on = g_usage.new_empty(2, *in_memory.shape)
-        read = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
-        self._over_sequences("attend_backward", 2 * self._spread_memory, *read, g_scores, g_passed_on, g_both)
-        return g_both, g_scores.mT, g_passed_on.mT
+        in_memory, g_of_rows = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
+        g_position_scores, g_passed_on = g_usage.new_empty(2, *in_memory.shape)  # (M, T, B) both
+        inputs = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
+        outputs = g_position_scores, g_passed_on, g_of_rows
+        self._over_sequences("attend_backward", 2 * self._spread_memory, *inputs, *outputs)
+        return g_of_rows, g_position_scores.mT, g_passed_on.mT
 
     def layer_1_backward(
         self,
@@ -93,16 +105,18 @@ class CudaAttention(TensorKernels):
     ) -> Tensor:
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
-        read = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
-        g_pairs = g_usage.new_empty(M, B, T, T)
-        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), in_memory, *map(_in_memory, read), g_pairs)
+        inputs = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
+        g_pairs = g_usage.new_empty(M, B, T, T)  # of every pair's score (query, key)
+        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), in_memory, *map(_in_memory, inputs), g_pairs)
         with self.after_layer_1_backward(g_pairs, in_memory):
             return self._table_backward(g_pairs, in_memory)
 
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
         """Gradient of layer 1's score table (M, C, C) from that of all pairs (M, B, query, key)."""
-        (M, B), tiles = g_pairs.shape[:2], -(-self.C // self._table_rows)
-        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * tiles)))))
+        M, B = g_pairs.shape[:2]
+        tiles = -(-self.C // self._table_rows)  # parts of the table, by rows; all divisions here are rounded up
+        # Each block adds up one tile over a slice of the sequences. There are as many slices as fill the processors.
+        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * tiles)))))  # of a slice
         slices, warps = max(1, -(-B // n_sequences)), min(self._warps, n_sequences)
         g_slices = g_pairs.new_empty(M, slices, self.C, self.C)
         memory = warps * self._table_rows * self.C
@@ -110,12 +124,12 @@ class CudaAttention(TensorKernels):
         return g_slices[:, 0] if slices == 1 else g_slices.sum(1)
 
     def _over_sequences(self, name: str, memory: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
-        """Launches a program with a warp for each position of 32 sequences."""
+        """Launches a program whose blocks have a warp for each position of 32 sequences."""
         M, T, B = tokens.shape
         self._launch(name, (-(-B // LANES), M, 1), T, memory, first, tokens, *arrays, B)
 
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
-        """Launches blocks of (lanes, warps) threads with this many numbers of shared memory."""
+        """Launches a grid of blocks of (LANES, warps) threads, each with `memory` numbers of shared memory."""
         if 0 in grid:  # no sequences
             return
         kernel = compiled(self._constants, torch.cuda.current_device())[name]
@@ -125,6 +139,7 @@ class CudaAttention(TensorKernels):
 
 
 def properties(device: torch.device) -> Any:
+    """What torch knows of a GPU; a function of its own, so that a test can replace it."""
     return torch.cuda.get_device_properties(device)
 
 
@@ -133,8 +148,9 @@ def compiled(constants: tuple[tuple[str, int], ...], device: int) -> Any:
     """The programs of `attention.cu` for these sizes on the current device, by name."""
     from torch.utils import cpp_extension  # a tenth of a second
 
+    # torch refuses to compile without knowing where CUDA's headers are. None is read here, so any folder will do.
     home = cpp_extension.CUDA_HOME
-    cpp_extension.CUDA_HOME = home or "/"  # torch asks where CUDA's headers are; here none is read, so none is needed
+    cpp_extension.CUDA_HOME = home or "/"
     try:
         binary, _ = _nvrtc_compile(source(constants), PROGRAMS[0])
     finally:
@@ -143,11 +159,13 @@ def compiled(constants: tuple[tuple[str, int], ...], device: int) -> Any:
 
 
 def source(constants: tuple[tuple[str, int], ...]) -> str:
-    """The text of the programs for these sizes."""
-    return f"constexpr int {', '.join(f'{name} = {value}' for name, value in constants)};\n{SOURCE.read_text()}"
+    """The text of the programs, with these constants in front."""
+    declared = ", ".join(f"{name} = {value}" for name, value in constants)
+    return f"constexpr int {declared};\n{SOURCE.read_text()}"
 
 
 def _tokens(tokens: Tensor) -> Tensor:
+    """The tokens (M, B, T) in the order and number format in which the programs read them, (M, T, B)."""
     return _in_memory(tokens.int())
 
 

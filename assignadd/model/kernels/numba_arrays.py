@@ -1,7 +1,7 @@
 """The arrays of a training step of one model on a CPU (`numba_step`), by name.
 
 All are C-contiguous matrices in single precision, so that every function is compiled once. A name with _T is that of a
-transposed matrix.
+transposed matrix, one with g_ that of a gradient. `table.Tables` and `table.Activations` are the same for tensors.
 """
 
 from __future__ import annotations
@@ -32,27 +32,30 @@ class Weights(NamedTuple):
     U: Float32[Array, "d N"]
 
 
-# The shapes of the next three are what `cpu_step` allocates. C = K + T rows stand for K tokens and T positions; scores
-# of 2C rows have S columns, some of them spare. A batch passes n sequences at a time.
+# From the shapes of the next three, `cpu_step` allocates them. C = K + T rows stand for K tokens and T positions; the
+# scores of 2C rows have S columns, of which those after 2C only fill up a vector. n sequences pass at a time.
 
 
 class Tables(NamedTuple):
     """What follows from the weights alone, for all sequences."""
 
     rows: Float32[Array, "4*C+1 d"]
-    """Embeddings; what layer 1 writes for each; E_= + P_=; what layer 2 writes for the first 2C."""
+    """C embeddings; what OV1 makes of each, C; the constant E_= + P_=, 1; what OV2 makes of the first two, 2C."""
     queries_1: Float32[Array, "C dh"]
     keys_1: Float32[Array, "C dh"]
     values_1: Float32[Array, "C dh"]
     scores_1: Float32[Array, "C C"]
     factors_1: Float32[Array, "C C"]
-    """Exponentials of the scores."""
+    """Exponentials of the scores (`numba_functions.factors_of`)."""
     OV2: Float32[Array, "d d"]
     equal_Q2: Float32[Array, "C+1 dh"]
+    """rows[C : 2C + 1], of which the residual of `=` after layer 1 is made, times W_Q2 / sqrt(d_head)."""
     queries_2: Float32[Array, "C+1 d"]
+    """The same times QK2."""
     scores_2_T: Float32[Array, "C+1 S"]
+    """Scores in layer 2 of these C + 1 rows as queries and the first 2C rows as keys."""
     positions: Float32[Array, "3*T+1 d"]
-    """The rows of positions and of E_= + P_=, in the order of `Chunk.used`."""
+    """The rows of positions and of E_= + P_=, in the order of `Chunk.amounts`."""
     read_out: Float32[Array, "h N"]
     """W_out W_U."""
     # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
@@ -64,14 +67,15 @@ class Tables(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What the passes of n sequences write."""
+    """What the forward and backward pass of n sequences write."""
 
     attention_1: Float32[Array, "n*T T"]
     """0 for keys after the query, to which nothing is written."""
     attention_2: Float32[Array, "n T"]
-    copied: Float32[Array, "n T"]
-    used: Float32[Array, "n 3*T+1"]
-    """For each position: attention of `=` in layer 2, by way of layer 1, in layer 1; then 1."""
+    copied_scores: Float32[Array, "n T"]
+    """The layer-2 score of what layer 1 copies from each position."""
+    amounts: Float32[Array, "n 3*T+1"]
+    """How much of each position's rows `=` uses: in layer 2, by way of layer 1's copies, in layer 1; then 1."""
     scores_2: Float32[Array, "n S"]
     """And then their gradient."""
     resid_mid: Float32[Array, "n d"]
@@ -80,8 +84,8 @@ class Chunk(NamedTuple):
     """And then their gradient."""
     g_neurons: Float32[Array, "n h"]
     g_resid: Float32[Array, "n d"]
-    g_used: Float32[Array, "n 3*T"]
-    g_scores: Float32[Array, "n T"]
+    g_amounts: Float32[Array, "n 3*T"]
+    g_position_scores: Float32[Array, "n T"]
     g_passed_on: Float32[Array, "n T"]
     # Memory of `layer_1_backward`.
     g_by_key: Float32[Array, "T+1 T"]
@@ -97,7 +101,7 @@ class Sums(NamedTuple):
     positions: Float32[Array, "3*T+1 d"]
     W_in: Float32[Array, "d h"]
     read_out_T: Float32[Array, "N h"]
-    """With fewer columns than rows, products of MKL take longer."""
+    """Transposed, as MKL's products take longer where the result has fewer columns than rows."""
     U_T: Float32[Array, "N d"]
 
 
@@ -115,13 +119,14 @@ class Shared(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """The sequences of some training steps, B in each, one step after the other, and their losses."""
+    """The sequences of several training steps, B in each, one step after the other, and their losses."""
 
     tokens: Int64[Array, "steps*B T"]
     labels: Int64[Array, " steps*B"]
     losses: Float32[Array, " B"]
-    """Of each sequence of the last step; then their mean."""
+    """Of each sequence of the last step that was taken."""
     loss: Float32[Array, " 1"]
+    """Their mean."""
     diverged_at: Int64[Array, " 1"]
     """The step whose loss is not finite, after which nothing is trained; -1 where there is none."""
 

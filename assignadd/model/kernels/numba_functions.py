@@ -1,10 +1,21 @@
 """What is between the matrix products of a training step, compiled for a CPU, one sequence after the other.
 
-Every function takes the arrays of one model, each a C-contiguous matrix in single precision, so that it is compiled
-once: rows of `attention_1` (B T, T) are those of every query of every sequence. A sequence needs a few hundred numbers,
-so nothing is read from memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are
-faster than indices K + k, which the compiler takes for possibly negative, and loops compile in less time than array
-expressions.
+Names and shapes, the same in all functions (one model, single precision):
+
+    B, T                 sequences, and tokens of each; every token stands at a position 0 ... T - 1, `=` at the last
+    K, C                 tokens of the vocabulary; rows of a table, C = K + T: K for tokens, then T for positions
+    tokens               (B, T)
+    attention_1          (B T, T), row b T + q: weight of every key k in layer 1, for query q of sequence b; 0 for k > q
+    attention_2          (B, T): weight of every key in layer 2; the only query is `=`
+    copied_scores        (B, T): layer-2 score that a unit of layer 1's attention to a position adds to whoever attends
+    amounts              (B, 3T + 1): how much `=` uses of the rows of each position's token and place. T columns for
+                         what layer 2 reads directly, T for what it reads of layer 1's copies, T for layer 1; then 1
+                         for the constant row, the embedding of `=`
+    g_...                the gradient of the loss by what follows
+
+All arrays are C-contiguous, so that every function is compiled once. A sequence needs a few hundred numbers, so nothing
+is read from memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than
+indices K + k, which the compiler takes for possibly negative, and loops compile in less time than array expressions.
 """
 
 from __future__ import annotations
@@ -20,38 +31,43 @@ from assignadd.model.kernels.blas import compiled
 fast = partial(compiled, fastmath={"reassoc", "contract", "nsz", "arcp"})
 # A sum of exponentials above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
-# For `_exp`: log2(e), log(2) in two parts, the first of which has so few digits that k times it is exact, the series,
-# and the exponent below which float32 loses digits.
+# For `_exp`: log2(e); log(2) as the sum of two numbers, the first with so few digits that k times it is exact; the
+# coefficients of the series, highest power first; and the exponent below which float32 loses digits.
 LOG2_E, LOG_2 = np.float32(1.44269504), (np.float32(0.693359375), np.float32(-2.12194440e-4))
 EXP_SERIES = tuple(map(np.float32, (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 0.166666655, 0.5)))
-LEAST = np.float32(-87)
+LEAST_EXPONENT = np.float32(-87)
 
 
 @partial(compiled, fastmath={"contract"})
 def _exp(x):
-    """exp(x) for x of up to 88, as 2**k exp(r), to two units in the last place; 0 below -87.
+    """exp(x) for x of up to 88, to two units in the last place; 0 below -87.
 
-    The compiler vectorises loops that call it. The polynomial is that of the Cephes library.
+    x = k log(2) + r with a whole number k, so exp(x) = 2**k exp(r), and exp(r) = 1 + r + r**2 series(r). The compiler
+    vectorises loops that call it. The polynomial is that of the Cephes library.
     """
     k = np.floor(x * LOG2_E + np.float32(0.5))
     r = (x - k * LOG_2[0]) - k * LOG_2[1]
     series = np.float32(0)
-    for factor in EXP_SERIES:
-        series = series * r + factor
-    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)  # 2**k by its bits
-    return np.float32(0) if x < LEAST else (series * r * r + r + np.float32(1)) * power
+    for coefficient in EXP_SERIES:
+        series = series * r + coefficient
+    # A float32 with exponent bits k + 127 (above 23 bits of fraction, which are 0) is 2**k.
+    power_of_2 = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return np.float32(0) if x < LEAST_EXPONENT else (series * r * r + r + np.float32(1)) * power_of_2
 
 
 @fast
 def _largest(row):
-    """The largest number of a row; NaN may be missed. Of four running maxima, as each waits for its last comparison."""
-    n, a, b, c, d = len(row), row[0], row[0], row[0], row[0]
+    """The largest number of a row; NaN may be missed.
+
+    Of four running maxima, each over every fourth number: a single one would wait for its last comparison each time.
+    """
+    n, max_0, max_1, max_2, max_3 = len(row), row[0], row[0], row[0], row[0]
     for i in range(0, n - 3, 4):
         four = row[i:]
-        a, b, c, d = max(a, four[0]), max(b, four[1]), max(c, four[2]), max(d, four[3])
-    for i in range(n - n % 4, n):
-        a = max(a, row[i])
-    return max(max(a, b), max(c, d))
+        max_0, max_1, max_2, max_3 = max(max_0, four[0]), max(max_1, four[1]), max(max_2, four[2]), max(max_3, four[3])
+    for i in range(n - n % 4, n):  # what is left, fewer than four
+        max_0 = max(max_0, row[i])
+    return max(max(max_0, max_1), max(max_2, max_3))
 
 
 @fast
@@ -62,97 +78,106 @@ def _softmax(row):
         row[k] = _exp(row[k] - largest)
     for k in range(len(row)):
         total += row[k]
-    share = np.float32(1) / total
+    inverse = np.float32(1) / total
     for k in range(len(row)):
-        row[k] *= share
+        row[k] *= inverse
 
 
 @fast
 def factors_of(scores, factors, T):
-    """exp of each row minus its largest entry, for tokens and the T positions by themselves: patterns stay the same.
+    """Writes `factors` (C, C), the exponentials of layer 1's score table (C, C), for `layer_1`.
 
-    exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
+    The score of a pair is the sum of four entries of the table, so its exponential is a product of four factors: 8,100
+    exponentials for a table instead of 70,000 for a batch. From each row the largest entry among the tokens is
+    subtracted first, and likewise among the T positions. A pattern does not change by that, as all its keys lose the
+    same.
     """
     C = len(scores)
-    for r in range(C):
-        for first, last in ((0, C - T), (C - T, C)):
-            row, out = scores[r, first:last], factors[r, first:last]
-            largest = _largest(row)
-            for c in range(len(row)):
-                out[c] = _exp(row[c] - largest)
+    for row in range(C):
+        for first, last in ((0, C - T), (C - T, C)):  # the columns of tokens, those of positions
+            part_of_row, factors_of_part = scores[row, first:last], factors[row, first:last]
+            largest = _largest(part_of_row)
+            for column in range(len(part_of_row)):
+                factors_of_part[column] = _exp(part_of_row[column] - largest)
 
 
 @fast
-def layer_1(scores, factors, tokens, attention, used):
-    """Attention of layer 1, and used[:, 2T :]: that of `=`, and 1 for the constant row of the table.
+def layer_1(scores, factors, tokens, attention, amounts):
+    """Writes the attention of layer 1, (B T, T), and into amounts[:, 2T:] that of `=`, then 1 for the constant row.
 
-    For keys after the query, `attention` is not written, and has to be 0 before.
+    `scores` is layer 1's table of scores (C, C), row of the query, column of the key; `factors` are its exponentials
+    (`factors_of`). For keys after the query, `attention` is not written, and has to be 0 before.
     """
     B, T = tokens.shape
     K = len(scores) - T
     for b in range(B):
-        sequence, safe = tokens[b], True
+        sequence, sums_are_safe = tokens[b], True
         for q in range(T):
-            of_token, of_position, row = factors[sequence[q]], factors[K + q], attention[b * T + q]
-            token_at, position_at = of_token[K:], of_position[K:]
+            of_query_token, of_query_position, weights = factors[sequence[q]], factors[K + q], attention[b * T + q]
+            # The columns of key positions in the rows of the query's token and position.
+            query_token_at, query_position_at = of_query_token[K:], of_query_position[K:]
             total = np.float32(0)
             for k in range(q + 1):
                 key = sequence[k]
-                row[k] = of_token[key] * of_position[key] * (token_at[k] * position_at[k])
-                total += row[k]
-            safe &= total > SAFE_SUM
-            share = np.float32(1) / total
+                weights[k] = of_query_token[key] * of_query_position[key] * (query_token_at[k] * query_position_at[k])
+                total += weights[k]
+            sums_are_safe &= total > SAFE_SUM
+            inverse = np.float32(1) / total
             for k in range(q + 1):
-                row[k] *= share
-        if not safe:  # a row may be NaN, as 1 / total is infinite
+                weights[k] *= inverse
+        if not sums_are_safe:  # a row may be NaN, as 1 / total is infinite
             _softmax_of_sums(scores, sequence, attention[b * T :])
-        of_equals, in_layer_1 = attention[b * T + T - 1], used[b, 2 * T :]
+        attention_of_equals, amounts_1 = attention[b * T + T - 1], amounts[b, 2 * T :]
         for k in range(T):
-            in_layer_1[k] = of_equals[k]
-        in_layer_1[T] = 1
+            amounts_1[k] = attention_of_equals[k]
+        amounts_1[T] = 1
 
 
 @fast
-def _softmax_of_sums(scores, tokens, attention):
-    """Layer 1's attention in one sequence score by score, safe for any weights."""
-    T = len(tokens)
+def _softmax_of_sums(scores, sequence, attention):
+    """Writes layer 1's attention (T, T) in a sequence (T,) score by score: slower than factors, safe for any scores."""
+    T = len(sequence)
     K = len(scores) - T
     for q in range(T):
-        of_token, of_position, row = scores[tokens[q]], scores[K + q], attention[q, : q + 1]
+        of_query_token, of_query_position, weights = scores[sequence[q]], scores[K + q], attention[q, : q + 1]
         for k in range(q + 1):
-            key = tokens[k]
-            row[k] = of_token[key] + of_position[key] + of_token[K + k] + of_position[K + k]
-        _softmax(row)
+            key = sequence[k]
+            weights[k] = of_query_token[key] + of_query_position[key] + of_query_token[K + k] + of_query_position[K + k]
+        _softmax(weights)
 
 
 @fast
-def layer_2(scores, tokens, attention_1, attention_2, copied, used, C):
-    """Attention of `=` in layer 2, the scores of copied rows, (B, T); used[:, : 2T]: that, and what is passed on."""
+def layer_2(scores, tokens, attention_1, attention_2, copied_scores, amounts, C):
+    """Writes the attention of `=` in layer 2, the scores of copied rows, and amounts[:, : 2T].
+
+    `scores` (B, at least 2C) are those that `=` gives to every row of the table, then to layer 1's copy of it.
+    """
     B, T = tokens.shape
     K = C - T
     for b in range(B):
-        sequence, score, pattern, of_copies = tokens[b], scores[b], attention_2[b], copied[b]
-        direct, passed_on, mixed = used[b], used[b, T:], attention_1[b * T :]
+        sequence, score, weights, copied_score = tokens[b], scores[b], attention_2[b], copied_scores[b]
+        direct, passed_on, pattern_1 = amounts[b], amounts[b, T:], attention_1[b * T :]
+        # The scores of: positions, copies of tokens, copies of positions.
         score_at, score_of_copy, score_of_copy_at = score[K:], score[C:], score[C + K :]
         for k in range(T):
-            of_copies[k] = score_of_copy[sequence[k]] + score_of_copy_at[k]
-        for q in range(T):
+            copied_score[k] = score_of_copy[sequence[k]] + score_of_copy_at[k]
+        for q in range(T):  # the key of layer 2, which was a query of layer 1 and copied from k
             total = score[sequence[q]] + score_at[q]
             for k in range(T):
-                total += mixed[q, k] * of_copies[k]
-            pattern[q] = total
-        _softmax(pattern)
+                total += pattern_1[q, k] * copied_score[k]
+            weights[q] = total
+        _softmax(weights)
         for k in range(T):
-            direct[k] = pattern[k]
+            direct[k] = weights[k]
             passed_on[k] = 0
         for q in range(T):
             for k in range(T):
-                passed_on[k] += pattern[q] * mixed[q, k]
+                passed_on[k] += weights[q] * pattern_1[q, k]
 
 
 @fast
 def relu(neurons):
-    """Replaces negative numbers by 0."""
+    """Replaces negative numbers of a matrix (B, h) by 0."""
     for b in range(len(neurons)):
         row = neurons[b]
         for i in range(len(row)):
@@ -161,14 +186,14 @@ def relu(neurons):
 
 @fast
 def cross_entropy(logits, labels, losses, batch, in_double):
-    """Writes the loss of every sequence, and over the logits the gradient of the mean over a batch of this size.
+    """Writes the loss of every sequence, and over the logits (B, N) the gradient of the mean over `batch` sequences.
 
     With `in_double`, exponentials and gradient are in double precision, and rounded at the end.
     """
-    N, part = logits.shape[1], np.float32(1) / np.float32(batch)
+    N, one_over_batch = logits.shape[1], np.float32(1) / np.float32(batch)
     for b in range(len(logits)):
         row, label = logits[b], labels[b]
-        largest, of_label, total = _largest(row), np.float64(row[label]), 0.0
+        largest, logit_of_label, total = _largest(row), np.float64(row[label]), 0.0
         if in_double:
             for n in range(N):
                 total += np.exp(np.float64(row[n]) - largest)
@@ -179,66 +204,72 @@ def cross_entropy(logits, labels, losses, batch, in_double):
                 row[n] = _exp(row[n] - largest)
             for n in range(N):  # in double precision: 1 + 1e-8 is the total where an answer is certain
                 total += row[n]
-            share = np.float32(part / total)
+            scale = np.float32(one_over_batch / total)
             for n in range(N):
-                row[n] *= share
-            row[label] -= part
-        losses[b] = np.log(total) + (np.float64(largest) - of_label)
+                row[n] *= scale
+            row[label] -= one_over_batch
+        losses[b] = np.log(total) + (np.float64(largest) - logit_of_label)
 
 
 @fast
 def gate(neurons, grad):
-    """The gradient before a ReLU: 0 where the neuron is 0 or less."""
+    """The gradient before a ReLU, in place (B, h): 0 where the neuron is 0 or less."""
     for b in range(len(neurons)):
         row, g_row = neurons[b], grad[b]
         for i in range(len(row)):
-            above = g_row[i]  # read in any case: on ARM the compiler would otherwise branch at every neuron
-            g_row[i] = np.float32(0) if row[i] <= 0 else above
+            g_after = g_row[i]  # read in any case: on ARM the compiler would otherwise branch at every neuron
+            g_row[i] = np.float32(0) if row[i] <= 0 else g_after
 
 
 @fast
-def layer_2_backward(g_used, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both, C):
-    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, g_both."""
+def layer_2_backward(g_amounts, tokens, attention_1, attention_2, g_position_scores, g_passed_on, g_scores, C):
+    """Writes the gradients of layer 2's scores, from that of amounts[:, : 2T].
+
+    They are those of each position's score, and of what each position passes on, (B, T); and, as these are sums of
+    entries of `scores`, that of `scores`, (B, at least 2C).
+    """
     B, T = tokens.shape
     K = C - T
     for b in range(B):
-        sequence, g_direct, pattern, mixed = tokens[b], g_used[b], attention_2[b], attention_1[b * T :]
-        g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
+        sequence, g_direct, weights, pattern_1 = tokens[b], g_amounts[b], attention_2[b], attention_1[b * T :]
+        g_score, g_passed, g_of_rows = g_position_scores[b], g_passed_on[b], g_scores[b]
         for k in range(T):
-            g_passed[k] = g_used[b, T + k]
-        mean = np.float32(0)
+            g_passed[k] = g_amounts[b, T + k]
+        mean = np.float32(0)  # of the gradients of the weights, by weight: what a softmax subtracts
         for q in range(T):
-            total = g_direct[q]
+            g_weight = g_direct[q]
             for k in range(T):
-                total += mixed[q, k] * g_passed[k]
-            g_score[q] = total
-            mean += total * pattern[q]
-        for c in range(len(out)):
-            out[c] = 0
-        g_copied = out[C + K :]
+                g_weight += pattern_1[q, k] * g_passed[k]
+            g_score[q] = g_weight
+            mean += g_weight * weights[q]
+        for c in range(len(g_of_rows)):
+            g_of_rows[c] = 0
+        g_copied = g_of_rows[C + K :]  # the rows of layer 1's copies of positions
         for q in range(T):
-            g_score[q] = pattern[q] * (g_score[q] - mean)
+            g_score[q] = weights[q] * (g_score[q] - mean)
             for k in range(T):
-                g_copied[k] += g_score[q] * mixed[q, k]
+                g_copied[k] += g_score[q] * pattern_1[q, k]
         for k in range(T):
-            out[sequence[k]] += g_score[k]
-            out[K + k] = g_score[k]
-            out[C + sequence[k]] += g_copied[k]
+            g_of_rows[sequence[k]] += g_score[k]
+            g_of_rows[K + k] = g_score[k]
+            g_of_rows[C + sequence[k]] += g_copied[k]
 
 
 @fast
 def layer_1_backward(
-    g_used, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table, g_by_key, g_positions
-):
-    """Adds the gradient of every sequence to that of layer 1's score table, (C, C).
+    g_amounts, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on,
+    g_table, g_by_key, g_positions,
+):  # fmt: skip
+    """Adds the gradient of every sequence to `g_table`, that of layer 1's score table, (C, C).
 
-    `g_by_key`, (T + 1, T), and `g_positions`, (C, T), are memory.
+    The gradient of a pair's score (query q, key k) belongs to four entries of the table: the rows of q's token and
+    position, the columns of k's. The other gradients are those that `layer_2_backward` writes. `g_by_key`, (T + 1, T),
+    and `g_positions`, (C, T), are memory; the latter has the rows of query positions, transposed.
     """
     B, T = tokens.shape
     C = len(g_table)
     K = C - T
-    # Rows of query positions by key, token or position, to which whole rows are added.
-    g_row, at_positions = g_by_key[T], g_positions[K:]
+    g_row, at_positions = g_by_key[T], g_positions[K:]  # the gradients of one query; the keys that are positions
     for row in range(C):
         for q in range(T):
             g_positions[row, q] = 0
@@ -248,41 +279,43 @@ def layer_1_backward(
     for b in range(B):
         sequence = tokens[b]
         for q in range(T):
-            row, weight, g_score = attention_1[b * T + q], attention_2[b, q], g_scores[b, q]
+            weights, weight_2, g_score = attention_1[b * T + q], attention_2[b, q], g_position_scores[b, q]
+            # The gradient of each weight: it passes rows on to `=`, and adds their scores to that of q.
             for k in range(T):
-                g_row[k] = weight * g_passed_on[b, k] + g_score * copied[b, k]
-            if q == T - 1:
+                g_row[k] = weight_2 * g_passed_on[b, k] + g_score * copied_scores[b, k]
+            if q == T - 1:  # `=`, whose layer 1 it reads itself
                 for k in range(T):
-                    g_row[k] += g_used[b, 2 * T + k]
+                    g_row[k] += g_amounts[b, 2 * T + k]
             mean = np.float32(0)
             for k in range(T):
-                mean += row[k] * g_row[k]
-            of_token, token_at = g_table[sequence[q]], g_table[sequence[q], K:]
+                mean += weights[k] * g_row[k]
+            of_query_token, query_token_at = g_table[sequence[q]], g_table[sequence[q], K:]
             for k in range(T):
-                g_row[k] = row[k] * (g_row[k] - mean)
-                token_at[k] += g_row[k]
+                g_row[k] = weights[k] * (g_row[k] - mean)  # of the score, through the softmax
+                query_token_at[k] += g_row[k]
             for k in range(q + 1):
-                of_token[sequence[k]] += g_row[k]
+                of_query_token[sequence[k]] += g_row[k]
                 g_by_key[k, q] = g_row[k]
         for k in range(T):
             of_key, at_position = g_by_key[k], at_positions[k]
             for q in range(T):
                 at_position[q] += of_key[q]
         for k in range(T):
-            of_key = g_positions[sequence[k]]
+            of_key_token = g_positions[sequence[k]]
             for q in range(T):
-                of_key[q] += g_by_key[k, q]
+                of_key_token[q] += g_by_key[k, q]
     for q in range(T):
-        of_position = g_table[K + q]
+        of_query_position = g_table[K + q]
         for key in range(C):
-            of_position[key] += g_positions[key, q]
+            of_query_position[key] += g_positions[key, q]
 
 
 @compiled
 def adamw(weights, grad, mean, square, rate, settings, count):
-    """AdamW's update number `count` (Loshchilov and Hutter, 2019), in one pass over memory.
+    """AdamW's update number `count` (Loshchilov and Hutter, 2019) of the weights, (P,), in one pass over memory.
 
-    `settings` are weight decay, beta1, beta2 and eps in double precision.
+    `mean` and `square` are the running means of the gradient and of its square, which are updated too; `rate` is the
+    learning rate, `settings` are weight decay, beta1, beta2 and eps in double precision.
     """
     weight_decay, beta1, beta2, eps = settings
     # The correction for moments that start at 0 divides sqrt(square). To divide once per weight, the step size and eps
@@ -300,37 +333,40 @@ def adamw(weights, grad, mean, square, rate, settings, count):
         weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
 
 
-# For traces, whose `usage` has all rows of the tables.
+# For traces, whose `usage` (B, 3C + 1) has the amounts of all rows of the tables (`table.Activations`).
 
 
 @fast
-def spread(used, tokens, usage, source, target, C):
-    """Writes how much of each of C rows is used, usage[:, target : target + C].
+def spread(amounts, tokens, usage, source, target, C):
+    """Writes how much is used of each of C rows, usage[:, target : target + C].
 
-    Every position uses an amount, in used[:, source : source + T], of the row of its token and of its sequence row.
+    Every position uses an amount, in amounts[:, source : source + T], of the row of its token and of its own row.
     """
     B, T = tokens.shape
     for b in range(B):
-        rows, amounts, sequence = usage[b, target:], used[b, source:], tokens[b]
-        at_positions = rows[C - T :]
+        of_rows, of_positions, sequence = usage[b, target:], amounts[b, source:], tokens[b]
+        of_position_rows = of_rows[C - T :]
         for c in range(C):
-            rows[c] = 0
+            of_rows[c] = 0
         for k in range(T):
-            rows[sequence[k]] += amounts[k]
-            at_positions[k] = amounts[k]
+            of_rows[sequence[k]] += of_positions[k]
+            of_position_rows[k] = of_positions[k]
 
 
 @fast
-def after_layer_1(embeddings, copied, tokens, attention, after, written):
-    """The residual of every position after layer 1, (B T, d); `written`, (T, d), is memory."""
+def after_layer_1(embeddings, copies, tokens, attention, after, written):
+    """Writes the residual of every position after layer 1, `after`, (B T, d).
+
+    `copies` (C, d) is what layer 1's OV1 writes for each of the `embeddings` (C, d); `written`, (T, d), is memory.
+    """
     B, T = tokens.shape
     K, d = len(embeddings) - T, embeddings.shape[1]
     for b in range(B):
         for q in range(T):
-            token, out, pattern = tokens[b, q], after[b * T + q], attention[b * T + q]
+            token, residual, weights = tokens[b, q], after[b * T + q], attention[b * T + q]
             for i in range(d):
-                written[q, i] = copied[token, i] + copied[K + q, i]
-                out[i] = embeddings[token, i] + embeddings[K + q, i]
-            for k in range(q + 1):
+                written[q, i] = copies[token, i] + copies[K + q, i]
+                residual[i] = embeddings[token, i] + embeddings[K + q, i]
+            for k in range(q + 1):  # these are written, as no key comes after its query
                 for i in range(d):
-                    out[i] += pattern[k] * written[k, i]
+                    residual[i] += weights[k] * written[k, i]

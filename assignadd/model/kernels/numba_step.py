@@ -3,7 +3,20 @@
 The formulas are those of `TableForward` (`model/table.py`), which explains them; a test holds both equal. Every thread
 runs the same function on its share of the sequences, and waits for the others where it needs what is theirs. The
 sequences pass a chunk at a time, each chunk in the memory of the one before, forward and at once backward: what is
-written is so little that it is still in the processor's cache when it is read. `numba_arrays` says what the arrays are.
+written is so little that it is still in the processor's cache when it is read.
+
+The same arguments in all functions; `numba_arrays` says what every array in them is:
+
+    thread, threads, meeting    the number of this thread, how many there are, and the memory in which they meet
+    weights, grads              the weights of the model and their gradients (`Weights`)
+    tables, g_tables            what follows from the weights alone, and gradients of it (`Tables`)
+    chunk                       what the passes of a thread's chunk of sequences write (`Chunk`)
+    sums                        gradients of tables, added up over the sequences of a thread (`Sums`)
+    equals, scale               the token `=`, and 1 / sqrt(d_head)
+
+K, T and C = K + T are the numbers of tokens, of positions and of rows of a table for both. `dot(a, b, out)` writes
+a @ b, `add_dot` adds it, `gemm(scale, a, b, beta, out)` writes scale * a @ b + beta * out; `add_rows` does the same for
+the rows of each sequence's tokens, of which a product would multiply most by zero.
 """
 
 from __future__ import annotations
@@ -32,7 +45,7 @@ inner = partial(compiled, no_cpython_wrapper=True)
 
 @inner
 def copy(x, out):
-    """out = x"""
+    """out = x, for matrices."""
     for i in range(len(x)):
         row, out_row = x[i], out[i]
         for j in range(len(row)):
@@ -41,16 +54,16 @@ def copy(x, out):
 
 @inner
 def add(x, y, out):
-    """out = x + y"""
+    """out = x + y, for matrices; `out` may be one of them."""
     for i in range(len(x)):
-        row, other, out_row = x[i], y[i], out[i]
-        for j in range(len(row)):
-            out_row[j] = row[j] + other[j]
+        x_row, y_row, out_row = x[i], y[i], out[i]
+        for j in range(len(x_row)):
+            out_row[j] = x_row[j] + y_row[j]
 
 
 @inner
 def clear(x):
-    """x = 0"""
+    """x = 0, for a matrix."""
     for i in range(len(x)):
         row = x[i]
         for j in range(len(row)):
@@ -58,161 +71,183 @@ def clear(x):
 
 
 @inner
-def write_tables(thread, threads, meeting, w, t, equals, scale):
-    """Writes what follows from the weights; two threads have a half each."""
-    K, T, C = len(w.E), len(w.pos), len(t.scores_1)
-    embeddings, outputs_1 = t.rows[:C], t.rows[C : 2 * C]
-    constant, outputs_2 = t.rows[2 * C : 2 * C + 1], t.rows[2 * C + 1 :]
-    both, equal_rows = t.rows[: 2 * C], t.rows[C : 2 * C + 1]
+def write_tables(thread, threads, meeting, weights, tables, equals, scale):
+    """Writes the tables of the weights; the first thread and the last have about half of it each."""
+    K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
+    # The parts of `rows`, (4C + 1, d): embeddings; embeddings OV1; E_= + P_=; (the first two) OV2.
+    embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
+    constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
+    # Of what the residual of any key in layer 2 is made, and that of the query `=`.
+    key_rows, equal_rows = tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
     if thread == 0:
-        copy(w.E, embeddings[:K])
-        copy(w.pos, embeddings[K:])
-        add(w.E[equals : equals + 1], w.pos[T - 1 :], constant)
+        copy(weights.E, embeddings[:K])
+        copy(weights.pos, embeddings[K:])
+        add(weights.E[equals : equals + 1], weights.pos[T - 1 :], constant)
     wait_for_all(meeting, threads)
     if thread == 0:
-        dot(embeddings, w.V1, t.values_1)
-        dot(t.values_1, w.O1, outputs_1)
-        dot(w.V2, w.O2, t.OV2)
-        gemm(scale, equal_rows, w.Q2, 0, t.equal_Q2)  # with C + 1 rows, fewer operations than Q2 K2^T
-        dot(t.equal_Q2, w.K2.T, t.queries_2)
-        dot(both, t.OV2, outputs_2)
-        dot(t.queries_2, both.T, t.scores_2_T[:, : 2 * C])
-        copy(outputs_2[C - T : C], t.positions[:T])
-        copy(outputs_2[2 * C - T :], t.positions[T : 2 * T])
-        copy(equal_rows[C - T :], t.positions[2 * T :])
+        dot(embeddings, weights.V1, tables.values_1)
+        dot(tables.values_1, weights.O1, outputs_1)
+        dot(weights.V2, weights.O2, tables.OV2)
+        gemm(scale, equal_rows, weights.Q2, 0, tables.equal_Q2)  # with C + 1 rows, fewer operations than Q2 K2^T
+        dot(tables.equal_Q2, weights.K2.T, tables.queries_2)
+        dot(key_rows, tables.OV2, outputs_2)
+        dot(tables.queries_2, key_rows.T, tables.scores_2_T[:, : 2 * C])
+        copy(outputs_2[C - T : C], tables.positions[:T])
+        copy(outputs_2[2 * C - T :], tables.positions[T : 2 * T])
+        copy(equal_rows[C - T :], tables.positions[2 * T :])
     if thread == threads - 1:
-        dot(embeddings, w.Q1, t.queries_1)
-        dot(embeddings, w.K1, t.keys_1)
-        gemm(scale, t.queries_1, t.keys_1.T, 0, t.scores_1)
-        factors_of(t.scores_1, t.factors_1, T)
-        dot(w.W_out, w.U, t.read_out)
+        dot(embeddings, weights.Q1, tables.queries_1)
+        dot(embeddings, weights.K1, tables.keys_1)
+        gemm(scale, tables.queries_1, tables.keys_1.T, 0, tables.scores_1)
+        factors_of(tables.scores_1, tables.factors_1, T)
+        dot(weights.W_out, weights.U, tables.read_out)
     wait_for_all(meeting, threads)
 
 
 @inner
-def forward(w, t, chunk, tokens, logits):
-    """Writes the logits of the sequences of a chunk."""
+def forward(weights, tables, chunk, tokens, logits):
+    """Writes the logits (n, N) of the n sequences of a chunk."""
     n, T = tokens.shape
-    C = len(t.scores_1)
-    used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
-    outputs = t.rows[C:]
-    layer_1(t.scores_1, t.factors_1, tokens, chunk.attention_1, used)
-    dot(used[:, 2 * T :], t.scores_2_T[C - T :], scores_2)
-    add_rows(SUMS, t.scores_2_T, tokens, used, 2 * T, scores_2)
-    layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied, used, C)
-    dot(used, t.positions, resid_mid)
-    add_rows(SUMS, outputs, tokens, used, 2 * T, resid_mid)
-    add_rows(SUMS, outputs[C + 1 :], tokens, used, 0, resid_mid)
-    add_rows(SUMS, outputs[2 * C + 1 :], tokens, used, T, resid_mid)
-    dot(resid_mid, w.W_in, neurons)
+    C = len(tables.scores_1)
+    amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
+    neurons = chunk.neurons[:n]
+    # What `=` may be given: rows of layer 1 from 0 on, the constant, rows of layer 2 from C + 1 on, and the rows that
+    # layer 2 reads from layer 1's copies, from 2C + 1 on. The columns of `amounts` for them begin at 2T, 0 and T.
+    outputs = tables.rows[C:]
+    layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
+    # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
+    dot(amounts[:, 2 * T :], tables.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, tables.scores_2_T, tokens, amounts, 2 * T, scores_2)
+    layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
+    # The residual of `=`, again from positions and constant, then from tokens.
+    dot(amounts, tables.positions, resid_mid)
+    add_rows(SUMS, outputs, tokens, amounts, 2 * T, resid_mid)
+    add_rows(SUMS, outputs[C + 1 :], tokens, amounts, 0, resid_mid)
+    add_rows(SUMS, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
+    dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
-    dot(neurons, t.read_out, logits)
-    add_dot(resid_mid, w.U, logits)
+    dot(neurons, tables.read_out, logits)
+    add_dot(resid_mid, weights.U, logits)
 
 
 @inner
-def transpose_tables(w, t):
-    T, C = len(w.pos), len(t.scores_1)
-    transpose(w.U, t.U_T)
-    transpose(w.W_in, t.W_in_T)
-    transpose(t.read_out, t.read_out_T)
-    transpose(t.positions[: 3 * T], t.positions_T)
-    transpose(t.scores_2_T[C - T : C], t.position_scores_2)
+def transpose_tables(weights, tables):
+    """Writes the transposed copies that the backward pass of every chunk reads."""
+    T, C = len(weights.pos), len(tables.scores_1)
+    transpose(weights.U, tables.U_T)
+    transpose(weights.W_in, tables.W_in_T)
+    transpose(tables.read_out, tables.read_out_T)
+    transpose(tables.positions[: 3 * T], tables.positions_T)
+    transpose(tables.scores_2_T[C - T : C], tables.position_scores_2)
 
 
 @inner
-def backward(t, chunk, sums, tokens, g_logits, beta):
-    """Adds the gradients of a chunk to `beta` times the sums so far, which products do not read where it is 0."""
+def backward(tables, chunk, sums, tokens, g_logits, beta):
+    """Adds the gradients of a chunk, after `forward`, to `beta` (0 or 1) times the sums so far.
+
+    With 0, matrix products do not read the sums. Those to which single rows are added have to be 0 before.
+    """
     n, T = tokens.shape
-    C = len(t.scores_1)
-    used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
-    g_neurons, g_resid, g_used, g_scores_2 = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_used[:n], scores_2
-    outputs = t.rows[C:]
-    dot(g_logits, t.U_T, g_resid)
+    C = len(tables.scores_1)
+    amounts, resid_mid, neurons = chunk.amounts[:n], chunk.resid_mid[:n], chunk.neurons[:n]
+    g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
+    g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
+    outputs = tables.rows[C:]
+    # Logits = neurons read_out + resid_mid U.
+    dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
     gemm(1, g_logits.T, resid_mid, beta, sums.U_T)
-    dot(g_logits, t.read_out_T, g_neurons)
+    dot(g_logits, tables.read_out_T, g_neurons)
+    # Neurons = relu(resid_mid W_in).
     gate(neurons, g_neurons)
     gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
-    add_dot(g_neurons, t.W_in_T, g_resid)
-    dot(g_resid, t.positions_T, g_used)
-    add_rows(WEIGHTS, outputs, tokens, g_used, 2 * T, g_resid)
-    add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_used, 0, g_resid)
-    add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_used, T, g_resid)
-    gemm(1, used.T, g_resid, beta, sums.positions)
-    add_rows(TABLE, sums.outputs, tokens, used, 2 * T, g_resid)
-    add_rows(TABLE, sums.outputs[C + 1 :], tokens, used, 0, g_resid)
-    add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, used, T, g_resid)
+    add_dot(g_neurons, tables.W_in_T, g_resid)
+    # resid_mid = amounts of rows: the gradient of the amounts, then that of the rows.
+    dot(g_resid, tables.positions_T, g_amounts)
+    add_rows(WEIGHTS, outputs, tokens, g_amounts, 2 * T, g_resid)
+    add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_amounts, 0, g_resid)
+    add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_amounts, T, g_resid)
+    gemm(1, amounts.T, g_resid, beta, sums.positions)
+    add_rows(TABLE, sums.outputs, tokens, amounts, 2 * T, g_resid)
+    add_rows(TABLE, sums.outputs[C + 1 :], tokens, amounts, 0, g_resid)
+    add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, amounts, T, g_resid)
+    # Attention of layer 2, whose scores come from the amounts of layer 1.
     layer_2_backward(
-        g_used, tokens, chunk.attention_1, chunk.attention_2, chunk.g_scores, chunk.g_passed_on, g_scores_2, C
-    )
-    gemm(1, used[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
-    add_rows(TABLE, sums.scores_2_T, tokens, used, 2 * T, g_scores_2)
-    add_dot(g_scores_2, t.position_scores_2, g_used[:, 2 * T :])
-    add_rows(WEIGHTS, t.scores_2_T, tokens, g_used, 2 * T, g_scores_2)
+        g_amounts, tokens, chunk.attention_1, chunk.attention_2, chunk.g_position_scores, chunk.g_passed_on,
+        g_scores_2, C,
+    )  # fmt: skip
+    gemm(1, amounts[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, amounts, 2 * T, g_scores_2)
+    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, 2 * T :])
+    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, 2 * T, g_scores_2)
     layer_1_backward(
-        g_used, tokens, chunk.attention_1, chunk.attention_2, chunk.copied, chunk.g_scores, chunk.g_passed_on,
-        sums.scores_1, chunk.g_by_key, chunk.g_positions,
+        g_amounts, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, chunk.g_position_scores,
+        chunk.g_passed_on, sums.scores_1, chunk.g_by_key, chunk.g_positions,
     )  # fmt: skip
 
 
 @inner
-def write_gradients(thread, threads, meeting, w, g, t, g_t, sums, equals, scale):
-    """Writes the gradients of the weights from those of the tables; two threads have a half each."""
-    K, T, C = len(w.E), len(w.pos), len(t.scores_1)
-    embeddings, both, equal_rows = t.rows[:C], t.rows[: 2 * C], t.rows[C : 2 * C + 1]
-    g_embeddings, g_outputs_1, g_both = g_t.rows[:C], g_t.rows[C : 2 * C], g_t.rows[: 2 * C]
+def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, sums, equals, scale):
+    """Writes the gradients of the weights from those of the tables; the first thread and the last have a half each.
+
+    It goes through `write_tables` from the end to the beginning.
+    """
+    K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
+    # The same parts of `rows`, and their gradients, as in `write_tables`.
+    embeddings, key_rows, equal_rows = tables.rows[:C], tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
+    g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : 2 * C], g_tables.rows[: 2 * C]
     g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
-    g_scores_2_T, g_through_scores = sums.scores_2_T[:, : 2 * C], g_t.rows[2 * C : 3 * C]
+    g_scores_2_T = sums.scores_2_T[:, : 2 * C]
+    g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for that part of the embeddings' gradient
     if thread == 0:
-        copy(sums.W_in, g.W_in)
+        copy(sums.W_in, grads.W_in)
         copy(sums.positions[:T], g_outputs_2[C - T : C])
         copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
         copy(sums.positions[2 * T :], g_equal_rows[C - T :])
-        dot(both.T, g_outputs_2, g_t.OV2)
-        dot(g_t.OV2, w.O2.T, g.V2)
-        dot(w.V2.T, g_t.OV2, g.O2)
-        dot(g_outputs_2, t.OV2.T, g_both)
-        add_dot(g_scores_2_T.T, t.queries_2, g_both)
-        dot(g_scores_2_T, both, g_t.queries_2)
-        dot(g_t.queries_2.T, t.equal_Q2, g.K2)
-        gemm(scale, g_t.queries_2, w.K2, 0, g_t.equal_Q2)
-        dot(equal_rows.T, g_t.equal_Q2, g.Q2)
-        add_dot(g_t.equal_Q2, w.Q2.T, g_equal_rows)
+        dot(key_rows.T, g_outputs_2, g_tables.OV2)
+        dot(g_tables.OV2, weights.O2.T, grads.V2)
+        dot(weights.V2.T, g_tables.OV2, grads.O2)
+        dot(g_outputs_2, tables.OV2.T, g_key_rows)
+        add_dot(g_scores_2_T.T, tables.queries_2, g_key_rows)
+        dot(g_scores_2_T, key_rows, g_tables.queries_2)
+        dot(g_tables.queries_2.T, tables.equal_Q2, grads.K2)
+        gemm(scale, g_tables.queries_2, weights.K2, 0, g_tables.equal_Q2)
+        dot(equal_rows.T, g_tables.equal_Q2, grads.Q2)
+        add_dot(g_tables.equal_Q2, weights.Q2.T, g_equal_rows)
     if thread == threads - 1:
-        dot(sums.read_out_T.T, w.U.T, g.W_out)
-        add_dot(sums.read_out_T, w.W_out, sums.U_T)
-        transpose(sums.U_T, g.U)
-        gemm(scale, sums.scores_1, t.keys_1, 0, g_t.queries_1)
-        gemm(scale, sums.scores_1.T, t.queries_1, 0, g_t.keys_1)
-        dot(embeddings.T, g_t.queries_1, g.Q1)
-        dot(embeddings.T, g_t.keys_1, g.K1)
-        dot(g_t.queries_1, w.Q1.T, g_through_scores)
-        add_dot(g_t.keys_1, w.K1.T, g_through_scores)
+        dot(sums.read_out_T.T, weights.U.T, grads.W_out)
+        add_dot(sums.read_out_T, weights.W_out, sums.U_T)
+        transpose(sums.U_T, grads.U)
+        gemm(scale, sums.scores_1, tables.keys_1, 0, g_tables.queries_1)
+        gemm(scale, sums.scores_1.T, tables.queries_1, 0, g_tables.keys_1)
+        dot(embeddings.T, g_tables.queries_1, grads.Q1)
+        dot(embeddings.T, g_tables.keys_1, grads.K1)
+        dot(g_tables.queries_1, weights.Q1.T, g_embeddings_by_scores)
+        add_dot(g_tables.keys_1, weights.K1.T, g_embeddings_by_scores)
     wait_for_all(meeting, threads)
     if thread == 0:
-        g_constant = g_equal_rows[C:]  # E_= + P_=
+        g_constant = g_equal_rows[C:]  # E_= + P_=, so it is added to both: the row of `=` and that of the last position
         add(g_outputs_1, g_equal_rows[:C], g_outputs_1)
         add(g_embeddings[equals : equals + 1], g_constant, g_embeddings[equals : equals + 1])
         add(g_embeddings[C - 1 :], g_constant, g_embeddings[C - 1 :])
-        dot(t.values_1.T, g_outputs_1, g.O1)
-        dot(g_outputs_1, w.O1.T, g_t.values_1)
-        dot(embeddings.T, g_t.values_1, g.V1)
-        add_dot(g_t.values_1, w.V1.T, g_embeddings)
-        add(g_embeddings[:K], g_through_scores[:K], g.E)
-        add(g_embeddings[K:], g_through_scores[K:], g.pos)
+        dot(tables.values_1.T, g_outputs_1, grads.O1)
+        dot(g_outputs_1, weights.O1.T, g_tables.values_1)
+        dot(embeddings.T, g_tables.values_1, grads.V1)
+        add_dot(g_tables.values_1, weights.V1.T, g_embeddings)
+        add(g_embeddings[:K], g_embeddings_by_scores[:K], grads.E)
+        add(g_embeddings[K:], g_embeddings_by_scores[K:], grads.pos)
     wait_for_all(meeting, threads)
 
 
 @inner
 def share(n, thread, threads):
-    """The first and the last of a thread's share of n things."""
+    """Where a thread's share of n things begins, and where it has ended."""
     return n * thread // threads, n * (thread + 1) // threads
 
 
 @inner
 def add_sums(total, sums_of_others, first, last):
-    """Adds the sums of the other threads to the first thread's."""
+    """Adds the sums of the other threads (rows) to the first thread's, `total`, from number `first` to `last` - 1."""
     for i in range(len(sums_of_others)):
         other = sums_of_others[i]
         for j in range(first, last):
@@ -220,18 +255,22 @@ def add_sums(total, sums_of_others, first, last):
 
 
 @inner
-def pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, in_double):
-    """Writes the losses of a batch's sequences from `first` to `last`, and the sums of their gradients."""
-    n = len(chunk.used)
+def pass_share(weights, tables, chunk, sums, tokens, labels, losses, first, last, in_double):
+    """Writes the losses of a batch's sequences from `first` to `last` - 1, and the sums of their gradients.
+
+    `in_double` says whether the loss is computed in double precision.
+    """
+    n = len(chunk.amounts)
+    # Here sequences are added one by one; the other sums are written by the first chunk's products.
     clear(sums.scores_1)
     clear(sums.scores_2_T)
     clear(sums.outputs)
     for start in range(first, last, n):
         end = min(start + n, last)
         sequences, logits = tokens[start:end], chunk.logits[: end - start]
-        forward(w, t, chunk, sequences, logits)
-        cross_entropy(logits, labels[start:end], losses[start:end], len(losses), in_double)
-        backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
+        forward(weights, tables, chunk, sequences, logits)
+        cross_entropy(logits, labels[start:end], losses[start:end], len(losses), in_double)  # logits: their gradient
+        backward(tables, chunk, sums, sequences, logits, 0 if start == first else 1)
 
 
 @inner
@@ -245,29 +284,33 @@ def mean(x):
 
 @partial(compiled, nogil=True)
 def train(thread, threads, meeting, shared, chunk, sums, batches, update, constants):
-    """Loss and gradients of every step's batch, one after the other, with updates or without.
+    """Writes loss and gradients of every step's batch, one after the other, and updates the weights by each.
 
-    A model whose loss is not finite stops before its update.
+    Without weights in `update` (P = 0), only the gradients are asked for. A model whose loss is not finite stops before
+    its update.
     """
-    w, g, t, all_sums = shared.weights, shared.grads, shared.tables, shared.all_sums
+    weights, grads, tables, all_sums = shared.weights, shared.grads, shared.tables, shared.all_sums
     loss, losses, diverged_at = batches.loss, batches.losses, batches.diverged_at
     equals, scale = constants.equals, constants.scale
     B, P = len(losses), len(update.weights)
     for step in range(len(update.rates)):
         if diverged_at[0] >= 0:
             break
-        write_tables(thread, threads, meeting, w, t, equals, scale)
-        transpose_tables(w, t)
+        write_tables(thread, threads, meeting, weights, tables, equals, scale)
+        # Every thread writes all of these, each the same numbers, so that none has to wait for another.
+        transpose_tables(weights, tables)
         tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
         first, last = share(B, thread, threads)
-        pass_share(w, t, chunk, sums, tokens, labels, losses, first, last, constants.loss_in_double)
+        pass_share(weights, tables, chunk, sums, tokens, labels, losses, first, last, constants.loss_in_double)
         wait_for_all(meeting, threads)
         first, last = share(all_sums.shape[1], thread, threads)
         add_sums(all_sums[0], all_sums[1:], first, last)
         if thread == 0:
             loss[0] = mean(losses)
         wait_for_all(meeting, threads)
-        write_gradients(thread, threads, meeting, w, g, t, shared.g_tables, shared.sums, equals, scale)
+        write_gradients(
+            thread, threads, meeting, weights, grads, tables, shared.g_tables, shared.sums, equals, scale
+        )  # fmt: skip
         if P > 0 and np.isfinite(loss[0]):
             i, j = share(P, thread, threads)
             adamw(
@@ -280,11 +323,11 @@ def train(thread, threads, meeting, shared, chunk, sums, batches, update, consta
 
 
 @partial(compiled, nogil=True)
-def answer(thread, threads, meeting, w, t, chunk, tokens, logits, equals, scale):
-    """Writes the logits of any number of sequences."""
-    n = len(chunk.used)
+def answer(thread, threads, meeting, weights, tables, chunk, tokens, logits, equals, scale):
+    """Writes the logits (sequences, N) of any number of sequences, each thread its share, a chunk at a time."""
+    n = len(chunk.amounts)
     first, last = share(len(tokens), thread, threads)
-    write_tables(thread, threads, meeting, w, t, equals, scale)
+    write_tables(thread, threads, meeting, weights, tables, equals, scale)
     for start in range(first, last, n):
         end = min(start + n, last)
-        forward(w, t, chunk, tokens[start:end], logits[start:end])
+        forward(weights, tables, chunk, tokens[start:end], logits[start:end])

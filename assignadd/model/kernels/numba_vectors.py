@@ -4,6 +4,10 @@ Most are weighted sums of the table rows of each sequence's tokens, and their gr
 for positions. All sequences have the same positions, whose rows are for a matrix product. Of the rows of tokens a
 sequence needs a few: a product with all of them would multiply by zero most of the time. A row that no sequence needs
 is not read, so that NaN in it is not passed on. With the compiler switched off, the same operations are NumPy's.
+
+An `@intrinsic` is a function of compiled code that is written in LLVM's instructions. Numba calls it with the types of
+the arguments. It returns its signature and a function `generate`, which writes the instructions with `builder`; to that
+one, `arguments` are LLVM's values.
 """
 
 from __future__ import annotations
@@ -21,15 +25,15 @@ from assignadd.model.kernels.blas import BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
 _REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
-# Numbers of a row that are read at once: as many as stay in registers while rows are added.
+# Numbers of a row that are read at once: as many as stay in registers while rows are added, and half of that.
 MANY, SOME = 8 * _REGISTER, 4 * _REGISTER
-SUMS, TABLE, WEIGHTS = range(3)  # what `add_rows` adds to
+SUMS, TABLE, WEIGHTS = range(3)  # which of its arguments `add_rows` adds to
 MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2, "C")
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
 
 
 class Vector(types.Type):
-    """The type of so many numbers in registers."""
+    """Numba's type of a vector: `lanes` numbers in single precision, in registers."""
 
     def __init__(self, lanes: int):
         super().__init__(f"Vector({lanes})")
@@ -38,28 +42,31 @@ class Vector(types.Type):
 
 @register_model(Vector)
 class VectorModel(models.PrimitiveModel):
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, kind.of_llvm)
+    """Tells Numba that a `Vector` is a vector of LLVM."""
+
+    def __init__(self, manager, vector):
+        super().__init__(manager, vector, vector.of_llvm)
 
 
 @intrinsic(prefer_literal=True)
 def vector_at(typing, address, lanes):
-    """So many numbers at an address; `lanes` may be another vector, of as many."""
-    kind = lanes if isinstance(lanes, Vector) else Vector(lanes.literal_value)
+    """The vector of `lanes` numbers, a constant, at an address; `lanes` may also be a vector with as many numbers."""
+    vector = lanes if isinstance(lanes, Vector) else Vector(lanes.literal_value)
 
     def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], kind.of_llvm.as_pointer()), align=BYTES)
+        address, _ = arguments
+        return builder.load(builder.inttoptr(address, vector.of_llvm.as_pointer()), align=BYTES)
 
-    return kind(types.intp, lanes), generate
+    return vector(types.intp, lanes), generate
 
 
 @intrinsic
 def write(typing, vector, address):
-    """Stores a vector."""
+    """Stores a vector at an address."""
 
     def generate(context, builder, signature, arguments):
-        at = builder.inttoptr(arguments[1], vector.of_llvm.as_pointer())
-        builder.store(arguments[0], at, align=BYTES)
+        numbers, address = arguments
+        builder.store(numbers, builder.inttoptr(address, vector.of_llvm.as_pointer()), align=BYTES)
         return context.get_dummy_value()
 
     return types.void(vector, types.intp), generate
@@ -67,53 +74,70 @@ def write(typing, vector, address):
 
 @intrinsic
 def plus_scaled(typing, total, weight, x):
-    """total + weight * x"""
+    """total + weight * x, for vectors `total` and `x` and a number."""
 
     def generate(context, builder, signature, arguments):
-        n, kind, index = total.lanes, total.of_llvm, ir.IntType(32)
+        vector, index = total.of_llvm, ir.IntType(32)
+        total_now, weight_now, x_now = arguments
         # In one operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
-        fma = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{n}f32")
-        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[1], index(0))
-        # The weight in every place of a vector.
-        weights = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(index, n), [0] * n))
-        return builder.call(fma, [weights, arguments[2], arguments[0]])
+        kind = ir.FunctionType(vector, [vector, vector, vector])
+        multiply_add = get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{total.lanes}f32")
+        # A vector with the weight in its first place, then one with the weight in every place.
+        first = builder.insert_element(ir.Constant(vector, ir.Undefined), weight_now, index(0))
+        all_from_place_0 = ir.Constant(ir.VectorType(index, total.lanes), [0] * total.lanes)
+        weights = builder.shuffle_vector(first, first, all_from_place_0)
+        return builder.call(multiply_add, [weights, x_now, total_now])
 
     return total(total, types.float32, x), generate
 
 
 @intrinsic
 def inner_product(typing, x, y):
-    """The sum of x * y"""
+    """The sum of x * y over two vectors."""
 
     def generate(context, builder, signature, arguments):
-        number, flags = ir.FloatType(), ("reassoc", "contract")
+        number = ir.FloatType()
+        any_order = ("reassoc", "contract")
         kind = ir.FunctionType(number, [number, x.of_llvm])
-        total = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.lanes}f32")
-        return builder.call(total, [number(0), builder.fmul(*arguments, flags=flags)], fastmath=flags)
+        start_plus_sum = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.lanes}f32")
+        products = builder.fmul(*arguments, flags=any_order)
+        return builder.call(start_plus_sum, [number(0), products], fastmath=any_order)
 
     return types.float32(x, y), generate
 
 
 @intrinsic
 def transpose_tile(typing, source, source_width, target, target_width):
-    """Transposes a tile of a matrix at an address into that of another."""
+    """Writes the transpose of a tile of TILE rows and columns at an address to another address.
+
+    The widths are the lengths of a row, in numbers, of the two matrices that the tiles are parts of.
+    """
 
     def generate(context, builder, signature, arguments):
-        row, places = ir.VectorType(ir.FloatType(), TILE), ir.VectorType(ir.IntType(32), TILE)
+        row_type, places_type = ir.VectorType(ir.FloatType(), TILE), ir.VectorType(ir.IntType(32), TILE)
 
         def row_at(address, width, i):
+            """The address of row i of a tile."""
             offset = builder.mul(width, ir.Constant(width.type, i * BYTES))
-            return builder.inttoptr(builder.add(address, offset), row.as_pointer())
+            return builder.inttoptr(builder.add(address, offset), row_type.as_pointer())
 
         source, source_width, target, target_width = arguments
         rows = [builder.load(row_at(source, source_width, i), align=BYTES) for i in range(TILE)]
-        # Rows i and i + TILE / 2 become two rows that have the numbers of both in turn; log2(TILE) times.
-        halves = [
-            ir.Constant(places, [i for low in range(start, start + TILE // 2) for i in (low, low + TILE)])
-            for start in (0, TILE // 2)
-        ]
+        # A step replaces rows i and i + TILE / 2 by two that have the numbers of both in turn: the left halves make the
+        # first, the right halves the second. After log2(TILE) steps the rows are the columns. A place from TILE on is
+        # one in the second row.
+        half = TILE // 2
+        left, right = [], []
+        for i in range(half):
+            left += [i, TILE + i]
+            right += [half + i, TILE + half + i]
+        left_places, right_places = ir.Constant(places_type, left), ir.Constant(places_type, right)
         for _ in range(TILE.bit_length() - 1):
-            rows = [builder.shuffle_vector(rows[i // 2], rows[i // 2 + TILE // 2], halves[i % 2]) for i in range(TILE)]
+            mixed = []
+            for upper, lower in zip(rows[:half], rows[half:], strict=True):
+                mixed.append(builder.shuffle_vector(upper, lower, left_places))
+                mixed.append(builder.shuffle_vector(upper, lower, right_places))
+            rows = mixed
         for i in range(TILE):
             builder.store(rows[i], row_at(target, target_width, i), align=BYTES)
         return context.get_dummy_value()
@@ -123,9 +147,10 @@ def transpose_tile(typing, source, source_width, target, target_width):
 
 @njit
 def _add_vector(to, x, at, rows, width, tokens, weights):
-    """What `add_rows` does for one vector `x` of a sum or its gradient, which is `at` an address.
+    """Adds what `add_rows` adds for one sequence and a few columns, which one vector holds.
 
-    The same columns of the table's rows are at `rows`, `width` bytes apart.
+    `x` is that part of the sequence's sum or of the gradient of it, which is `at` an address. The same columns of the
+    table's first row are at the address `rows`, those of the next one `width` bytes on.
     """
     if to == SUMS:
         for k in range(len(tokens)):
@@ -142,10 +167,11 @@ def _add_vector(to, x, at, rows, width, tokens, weights):
 
 @partial(compiled, signature=types.void(types.intp, MATRIX, TOKENS, MATRIX, types.intp, MATRIX))
 def add_rows(to, table, tokens, weights, first, sums):
-    """The sums of rows, sums[b] += sum_k weights[b, first + k] * table[tokens[b, k]], or one of their two gradients.
+    """Adds the weighted rows of its tokens to every sequence's sum, or one of the two gradients of that.
 
-    With TABLE, `table` and `sums` are gradients, and each sum's is added to that of its rows; with WEIGHTS, `weights`
-    and `sums` are gradients, and the products of rows and sums are added to the weights.
+    SUMS       sums[b] += sum_k weights[b, first + k] * table[tokens[b, k]]
+    TABLE      table[tokens[b, k]] += weights[b, first + k] * sums[b]; `table` and `sums` are gradients
+    WEIGHTS    weights[b, first + k] += table[tokens[b, k]] @ sums[b]; `weights` and `sums` are gradients
     """
     B, T = tokens.shape
     width = sums.shape[1]
@@ -160,29 +186,30 @@ def add_rows(to, table, tokens, weights, first, sums):
             else:
                 amounts += table[sequence] @ total
         return
-    # Addresses, and distances in bytes. A row is read in pieces, of MANY numbers while there are so many.
+    # From here on addresses, and distances in bytes. A sum is read in pieces: MANY numbers while there are so many,
+    # then SOME, then one.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):
-        sequence, amounts, row_at = tokens[b], weights[b, first:], sums_at + b * width
+        sequence, amounts, sum_at = tokens[b], weights[b, first:], sums_at + b * width
         offset = 0
         while offset <= width - BYTES * MANY:
             _add_vector(
-                to, vector_at(row_at + offset, MANY), row_at + offset, table_at + offset, width, sequence, amounts
+                to, vector_at(sum_at + offset, MANY), sum_at + offset, table_at + offset, width, sequence, amounts
             )
             offset += BYTES * MANY
         while offset <= width - BYTES * SOME:
             _add_vector(
-                to, vector_at(row_at + offset, SOME), row_at + offset, table_at + offset, width, sequence, amounts
+                to, vector_at(sum_at + offset, SOME), sum_at + offset, table_at + offset, width, sequence, amounts
             )
             offset += BYTES * SOME
         while offset < width:
-            _add_vector(to, vector_at(row_at + offset, 1), row_at + offset, table_at + offset, width, sequence, amounts)
+            _add_vector(to, vector_at(sum_at + offset, 1), sum_at + offset, table_at + offset, width, sequence, amounts)
             offset += BYTES
 
 
 @compiled
 def transpose(x, out):
-    """Writes the columns of a matrix as rows."""
+    """out = x.T, tile by tile: a loop over rows alone would write to a place far from the last one every time."""
     height, width = x.shape
     if out.shape != (width, height):
         raise ValueError("the shapes of a matrix and its transpose do not fit")
@@ -190,11 +217,12 @@ def transpose(x, out):
         out[:] = x.T
         return
     rows_in_tiles, columns_in_tiles = height - height % TILE, width - width % TILE
-    source, target = np.intp(x.ctypes.data), np.intp(out.ctypes.data)
+    x_at, out_at = np.intp(x.ctypes.data), np.intp(out.ctypes.data)
     for column in range(0, columns_in_tiles, TILE):
         for row in range(0, rows_in_tiles, TILE):
-            tile, turned = BYTES * (row * width + column), BYTES * (column * height + row)
-            transpose_tile(source + tile, width, target + turned, height)
+            from_x, from_out = BYTES * (row * width + column), BYTES * (column * height + row)
+            transpose_tile(x_at + from_x, width, out_at + from_out, height)
+    # Number by number: what is right of the tiles and, in the rows below them, everything.
     for row in range(height):
         for column in range(columns_in_tiles if row < rows_in_tiles else 0, width):
             out[column, row] = x[row, column]

@@ -1,4 +1,8 @@
-"""The kernels in tensor operations: what compiled ones must equal, and what runs where there are none."""
+"""The kernels in tensor operations: what compiled ones must equal, and what runs where there are none.
+
+Shapes: M models, B sequences of T tokens, tables of C = K + T rows, one for each token and then one for each position.
+Patterns of attention are (query, key). g_x is the gradient of the loss by x.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from torch import Tensor
 
 from assignadd.config import Optim
 
-# Where a tensor that lasts is stored: where it is, or in memory that processes share.
+# A function that stores a tensor that lasts, and returns it: unchanged, or as a copy in memory that processes share.
 Placed = Callable[[Tensor], Tensor]
 
 
@@ -27,8 +31,9 @@ class Moments:
     exact_rate: Float[Tensor, "M 1"]
     """Learning rate in double precision."""
     rate: Float[Tensor, "M 1"]
+    """Learning rate in the precision of the weights, as what follows."""
     decay: Float[Tensor, "M 1"]
-    """Learning rate, and learning rate times weight decay."""
+    """Learning rate times weight decay."""
     averaging: Float[Tensor, "M 4"]
     """1 - beta1, beta2, 1 - beta2 and eps."""
     betas: Float[Tensor, "M 2"]
@@ -36,6 +41,7 @@ class Moments:
 
     @classmethod
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
+        """The moments before the first update of weights (M, P) with these settings, one for each model."""
         column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
         return cls(
@@ -50,15 +56,19 @@ class Moments:
         )
 
     def corrections(self, count: Int[Tensor, ""]) -> tuple[Float[Tensor, "M 1"], Float[Tensor, "M 1"]]:
-        """The step size, with the correction for the mean's start at 0, and the root of that for the square's."""
-        first, second = (1 - self.betas ** count.double()).split(1, 1)
-        return (self.rate / first).to(self.rate.dtype), second.sqrt().to(self.rate.dtype)
+        """AdamW's corrections of update number `count` for moments that started at 0.
+
+        They are the learning rate divided by the correction of `mean`, and the root of the correction of `square`.
+        """
+        of_mean, of_square = (1 - self.betas ** count.double()).split(1, 1)  # (M, 1) both, in double precision
+        return (self.rate / of_mean).to(self.rate.dtype), of_square.sqrt().to(self.rate.dtype)
 
 
 class TensorKernels:
     """The large matrix products of the table forward, what lies between them, then loss and update.
 
-    The C = K + T rows of a table stand for K tokens and T positions. The axis M of a stack may be missing.
+    The axis M of a stack may be missing. Other kernels may run products *aside*, while others go on: `join` waits for
+    them. Here everything is done at once.
     """
 
     name = "tensor operations"
@@ -69,7 +79,7 @@ class TensorKernels:
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         self.K, self.T, self.C = n_tokens, length, n_tokens + length
-        self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
+        self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)  # keys after the query
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """a @ b."""
@@ -89,17 +99,17 @@ class TensorKernels:
         return torch.ops.aten.threshold_backward.grad_input(grad, neurons, 0, grad_input=grad)
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b, which only products aside may read before `join`; nor may its inputs change before it."""
+        """a @ b, aside: before `join` only products aside may read it, and its inputs must not change."""
         return torch.matmul(a, b, out=out)
 
     def aside(self, *used: Tensor) -> AbstractContextManager[None]:
-        """A context whose results only products aside may read before `join`; nor may what is `used` change before."""
+        """A context for work aside: before `join` only work aside may read its results, and `used` must not change."""
         return nullcontext()
 
     def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
-        """A context that may read the gradient of layer 1's score table; its results are there after `join`.
+        """A context for work that reads the gradient of layer 1's score table; its results are there after `join`.
 
-        What is `used` must not change before.
+        Before, the tensors `used` must not change.
         """
         return nullcontext()
 
@@ -113,9 +123,13 @@ class TensorKernels:
     def layer_1(
         self, scores: Float[Tensor, "*M C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
     ) -> Float[Tensor, "*M B T T"]:
-        """Attention (query, key) of layer 1; in the first columns of `usage`, what `=` gets of each row, and then 1."""
+        """Attention (query, key) of layer 1, from its score table (query row, key row).
+
+        Writes the first C + 1 columns of `usage`: how much attention `=` pays to each row, and then 1.
+        """
         of_queries = self._at_positions(scores, tokens)  # (..., B, query, C)
-        of_pairs = collect(of_queries, tokens.unsqueeze(-2).expand(*tokens.shape, self.T))
+        keys = tokens.unsqueeze(-2).expand(*tokens.shape, self.T)  # (..., B, query, key)
+        of_pairs = collect(of_queries, keys)  # (..., B, query, key)
         attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
         usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
         usage[..., self.C] = 1
@@ -133,12 +147,13 @@ class TensorKernels:
         `scores` are those of 2C rows: embeddings, and layer 1's copies of them. Writes the last 2C columns of `usage`.
         """
         of_embeddings, of_copies = scores.split(self.C, -1)
-        copied = collect(of_copies, tokens)
-        attention_2 = (collect(of_embeddings, tokens) + (attention_1 * copied.unsqueeze(-2)).sum(-1)).softmax(-1)
-        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)
-        both = [spread(amount, tokens, self.C) for amount in (attention_2, passed_on)]
-        usage[..., self.C + 1 :] = torch.cat(both, -1)
-        return attention_2, copied
+        copied_scores = collect(of_copies, tokens)  # (..., B, T)
+        by_layer_1 = (attention_1 * copied_scores.unsqueeze(-2)).sum(-1)  # what a key's copies add to its score
+        attention_2 = (collect(of_embeddings, tokens) + by_layer_1).softmax(-1)  # (..., B, T)
+        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)  # what reaches `=` of each position by copies
+        of_rows = [spread(attention_2, tokens, self.C), spread(passed_on, tokens, self.C)]
+        usage[..., self.C + 1 :] = torch.cat(of_rows, -1)
+        return attention_2, copied_scores
 
     def after_layer_1(
         self,
@@ -158,14 +173,17 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B T T"],
         attention_2: Float[Tensor, "*M B T"],
     ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
-        """Gradients of the scores of all 2C rows, of each position's score, and of what each position passes on."""
+        """Gradients of the scores of all 2C rows, of each position's score, and of what each position passes on.
+
+        The names are those of `layer_2`: they are the gradients of `scores`, of the softmax's input and of `passed_on`.
+        """
         g_embeddings, g_copies = g_usage[..., self.C + 1 :].split(self.C, -1)
-        g_passed_on = collect(g_copies, tokens)
+        g_passed_on = collect(g_copies, tokens)  # (..., B, T)
         g_attention = collect(g_embeddings, tokens) + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
-        g_scores = softmax_backward(g_attention, attention_2)
-        g_copied = (g_scores.unsqueeze(-1) * attention_1).sum(-2)
-        both = torch.cat([spread(g, tokens, self.C) for g in (g_scores, g_copied)], -1)
-        return both, g_scores, g_passed_on
+        g_position_scores = softmax_backward(g_attention, attention_2)
+        g_copied_scores = (g_position_scores.unsqueeze(-1) * attention_1).sum(-2)
+        g_of_rows = [spread(g_position_scores, tokens, self.C), spread(g_copied_scores, tokens, self.C)]
+        return torch.cat(g_of_rows, -1), g_position_scores, g_passed_on
 
     def layer_1_backward(
         self,
@@ -177,15 +195,22 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B T"],
         g_passed_on: Float[Tensor, "*M B T"],
     ) -> Float[Tensor, "*M C C"]:
-        """Gradient of layer 1's score table, which only `after_layer_1_backward` may read before `join`."""
-        g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)
+        """Gradient of layer 1's score table, which only `after_layer_1_backward` may read before `join`.
+
+        It is added up over the sequences from the gradient of every pair's score (query, key).
+        """
+        # Layer 1's attention is read by what a key passes on, by the scores of its copies, and at `=` by `usage`.
+        g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)  # (..., B, query, key)
         g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
         g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)
         g_pairs = softmax_backward(g_attention, attention_1)
-        g_queries = spread(g_pairs, tokens.unsqueeze(-2).expand(*tokens.shape, self.T), self.C)  # (..., B, query, C)
+        keys = tokens.unsqueeze(-2).expand(*tokens.shape, self.T)  # (..., B, query, key)
+        g_queries = spread(g_pairs, keys, self.C)  # (..., B, query, C)
         g_table = g_queries.new_zeros(*tokens.shape[:-2], self.C, self.C)
-        at = tokens.flatten(-2).unsqueeze(-1).expand(*tokens.shape[:-2], -1, self.C)
-        g_table.scatter_add_(-2, at, g_queries.flatten(-3, -2))
+        # The rows of tokens: each query's gradient is added to the row of its token.
+        query_tokens = tokens.flatten(-2).unsqueeze(-1).expand(*tokens.shape[:-2], -1, self.C)  # (..., B T, C)
+        g_table.scatter_add_(-2, query_tokens, g_queries.flatten(-3, -2))
+        # The rows of positions, which all sequences have.
         g_table[..., self.K :, :] = g_queries.sum(-3)
         return g_table
 
@@ -214,20 +239,21 @@ class TensorKernels:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
-        """The sum of the rows of its token and of its place, for every position: (..., B, T, d)."""
+        """For every position, the sum of two rows of a table (..., C, d): its token's and its own. (..., B, T, d)"""
         return self._rows(rows, tokens) + rows[..., None, self.K :, :]
 
     def _rows(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """The row of each token in its model's table: (..., B, T, C)."""
-        if table.dim() == 2:
+        """The row of each token in its model's table (..., C, d): (..., B, T, d)."""
+        if table.dim() == 2:  # of one model
             return table[tokens]
-        return table[torch.arange(len(table), device=table.device)[:, None, None], tokens]
+        models = torch.arange(len(table), device=table.device)[:, None, None]  # (M, 1, 1)
+        return table[models, tokens]
 
 
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
-    """How much of each of the C rows is used, (..., C).
+    """How much of each of C = `n_rows` rows is used, (..., C).
 
-    Every position uses an amount (..., T) of the row of its token and of the row of its place.
+    Every position uses an amount, (..., T), of the row of its token and the same of its own row, one of the last T.
     """
     rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts
@@ -235,51 +261,55 @@ def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
 
 
 def collect(rows: Tensor, tokens: Tensor) -> Tensor:
-    """The sum of the token's and the position's entry (..., T) of C rows (..., C): the transpose of `spread`."""
-    return rows.gather(-1, tokens).add_(rows[..., rows.shape[-1] - tokens.shape[-1] :])
+    """For every position, (..., T), the sum of its token's and its own entry of (..., C): the transpose of `spread`."""
+    C, T = rows.shape[-1], tokens.shape[-1]
+    return rows.gather(-1, tokens).add_(rows[..., C - T :])
 
 
 def softmax_backward(grad: Tensor, probabilities: Tensor) -> Tensor:
-    """Gradient of the scores of a softmax over the last axis."""
+    """Gradient of a softmax's scores, from that of its probabilities over the last axis."""
     return torch._softmax_backward_data(grad, probabilities, -1, grad.dtype)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross entropy over the sequences of (..., B, N) logits, and its gradient."""
-    target = labels.unsqueeze(-1)
+    target = labels.unsqueeze(-1)  # (..., B, 1)
     log_probabilities = logits.log_softmax(-1)
     loss = -log_probabilities.gather(-1, target).squeeze(-1).mean(-1)
-    grad = log_probabilities.exp_().scatter_add_(-1, target, torch.full_like(target, -1, dtype=logits.dtype))
+    # The gradient is (probability - 1 at the label) / B.
+    minus_one = torch.full_like(target, -1, dtype=logits.dtype)
+    grad = log_probabilities.exp_().scatter_add_(-1, target, minus_one)
     return loss, grad.div_(labels.shape[-1])
 
 
 def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor) -> None:
-    """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once.
+    """`TensorKernels.adamw` on a CPU: for each model torch.optim.AdamW(fused=True)'s kernel, which reads memory once.
 
-    Called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
+    It is called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
     """
     steps, rates = count.float(), moments.exact_rate.flatten().tolist()
     is_alive, is_finite = (diverged_at < 0).tolist(), loss.isfinite().tolist()
-    for i, o in enumerate(moments.optims):
+    for i, optim in enumerate(moments.optims):
         if is_alive[i] and not is_finite[i]:
             diverged_at[i] = count - 1
         elif is_alive[i]:
             torch._fused_adamw_(
                 [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
-                lr=rates[i], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
-                eps=o.eps, amsgrad=False, maximize=False,
+                lr=rates[i], beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay,
+                eps=optim.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 
 
 def stacked_adamw(
     flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
 ) -> None:
-    """All models at once, without a branch that would have to wait for the device."""
+    """`TensorKernels.adamw` on a GPU: all models at once, without a branch, which would have to wait for it."""
     diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
-    alive, (size, correction) = diverged_at.unsqueeze(1) < 0, moments.corrections(count)
-    new, beta2, added, eps = moments.averaging.split(1, 1)  # 1 - beta1, beta2, 1 - beta2 and eps
-    grad = torch.where(alive, grad, 0)
-    moments.mean.lerp_(grad, new)
-    moments.square.mul_(beta2).add_(grad.square().mul_(added))
-    update = moments.mean / (moments.square.sqrt().div_(correction).add_(eps))
-    flat.mul_(1 - alive * moments.decay).sub_(update.mul_(alive * size))
+    is_alive = diverged_at.unsqueeze(1) < 0  # (M, 1)
+    step_size, root_of_correction = moments.corrections(count)  # (M, 1) both
+    one_minus_beta1, beta2, one_minus_beta2, eps = moments.averaging.split(1, 1)  # (M, 1) each
+    grad = torch.where(is_alive, grad, 0)
+    moments.mean.lerp_(grad, one_minus_beta1)
+    moments.square.mul_(beta2).add_(grad.square().mul_(one_minus_beta2))
+    update = moments.mean / (moments.square.sqrt().div_(root_of_correction).add_(eps))
+    flat.mul_(1 - is_alive * moments.decay).sub_(update.mul_(is_alive * step_size))

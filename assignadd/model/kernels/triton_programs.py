@@ -1,4 +1,9 @@
-"""The Triton programs that `triton_gpu` launches: large products, loss and update."""
+"""The Triton programs that `triton_gpu` launches: large products, loss and update.
+
+A program works on a block of numbers of one model, program_id(1); program_id(0) says which block. Its arguments are
+addresses of tensors and sizes. `mask` says which numbers of a block are within the tensor: others are not read, but
+taken as `other`, and not written.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +22,16 @@ def product(
     END is `relu`, `add` (plus `other`), `gate` (zero where `other` is not positive) or empty; `other` has the strides
     of `out`.
 
-    Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, which hold a float32; the products
-    of small parts that a float32 would lose are left out. An infinite factor gives NaN. Tensor cores cut off digits
-    where other units round, so only DEPTH terms are added up there.
+    Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, x0 + x1 + x2, which hold a float32;
+    the products of small parts that a float32 would lose are left out. An infinite factor gives NaN. Tensor cores cut
+    off digits where other units round, so only DEPTH terms are added up there.
     """
-    m = tl.program_id(1).to(tl.int64)
-    across = tl.cdiv(columns, COLUMNS)
+    m = tl.program_id(1).to(tl.int64)  # the model
+    across = tl.cdiv(columns, COLUMNS)  # tiles beside one another
     i = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS))[:, None]
     j = (tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     k = tl.arange(0, DEPTH)
+    # The addresses of the first DEPTH columns of a's rows i, and rows of b's columns j.
     a += m * a_model + i * a_row + k[None, :] * a_k
     b += m * b_model + k[:, None] * b_k + j * b_column
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -41,7 +47,7 @@ def product(
         a += DEPTH * a_k
         b += DEPTH * b_k
     at = m * out_model + i * out_row + j * out_column
-    there = (i < rows) & (j < columns)
+    there = (i < rows) & (j < columns)  # the part of the tile that is within the matrix
     if END == "relu":
         total = tl.where(total < 0, 0.0, total)  # keeps NaN, as torch does, and so does the gate
     elif END == "add":
@@ -53,10 +59,13 @@ def product(
 
 @triton.jit
 def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, BB: tl.constexpr):
-    """Loss of every sequence, and instead of its logits the gradient of their mean."""
-    m = tl.program_id(1).to(tl.int64)
-    b = tl.program_id(0) * BB + tl.arange(0, BB)
-    n = tl.arange(0, NP)[None, :]
+    """Loss of each of BB sequences, and over their logits (B, N) the gradient of the mean of all B losses.
+
+    NP is the power of 2 from N on.
+    """
+    m = tl.program_id(1).to(tl.int64)  # the model
+    b = tl.program_id(0) * BB + tl.arange(0, BB)  # the sequences
+    n = tl.arange(0, NP)[None, :]  # the answers
     there = (b[:, None] < B) & (n < N)
     at = logits + (m * B + b[:, None]) * N + n
     x = tl.load(at, mask=there, other=-float("inf"))
@@ -73,8 +82,11 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, 
 def adamw(
     flat, grad, mean, square, rate, decay, averaging, betas, losses, diverged_at, count, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Update number `count` of one model's weights; `Moments` describes the numbers that every model has."""
-    m = tl.program_id(1).to(tl.int64)
+    """Update number `count` of BLOCK of one model's P weights, as `TensorKernels.adamw` says.
+
+    The other arguments are the fields of `Moments`, which describes them.
+    """
+    m = tl.program_id(1).to(tl.int64)  # the model
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     trained, finite = tl.load(diverged_at + m) < 0, tl.abs(tl.load(losses + m)) < float("inf")
     if trained & (finite == 0) & (tl.program_id(0) == 0):

@@ -33,86 +33,119 @@ NEAR_ONE, VERY_NEAR_ONE = AtLeast(0.9), AtLeast(0.98)
 
 
 def needs_two_variables(measure: Measure) -> Measure:
-    """The same measure, None for a task without two-variable sums."""
-    return lambda network: measure(network) if len(network.types) > 2 else None
+    """The same measure, but None for a task without two-variable sums."""
+
+    def measure_or_none(network: Network) -> Measured | None:
+        has_two_variable_sums = len(network.types) > 2  # types are numbers of variables: 0, 1, 2
+        return measure(network) if has_two_variable_sums else None
+
+    return measure_or_none
 
 
 def over_all_pairs(number: Callable[[Network], Tensor]) -> Measure:
-    """A number over all pairs of numbers, such as the share that is added correctly."""
+    """The measure of a number over all N^2 pairs of numbers, such as the share that is added correctly; it is exact."""
     return lambda network: Measured.exactly(number(network).item(), network.config.task.modulus**2, "pairs")
 
 
 def pairs_it_gets_wrong(network: Network) -> str:
-    """The pairs of numbers that the circuit adds wrongly, in words."""
+    """How many pairs of numbers the circuit adds wrongly, and the first twelve of them, in words."""
     wrong = [f"{n}+{m}" for n, m in wrong_pairs(network.stack)[0]]
-    listed = f", {', '.join(wrong[:12])}" if wrong else ""
-    return f"wrong on {len(wrong)} pairs{listed}{' and more' if len(wrong) > 12 else ''}"
+    if not wrong:
+        return "wrong on 0 pairs"
+    and_more = " and more" if len(wrong) > 12 else ""
+    return f"wrong on {len(wrong)} pairs, {', '.join(wrong[:12])}{and_more}"
 
 
-def probe(stage: str, by_row: bool = False) -> Measure:
-    """Test accuracy of a linear probe for the answer: on other pairs, or (`by_row`) on the same in other contexts."""
+def probe(stage: str, same_pairs: bool = False) -> Measure:
+    """The measure of the test accuracy of a linear probe for the answer at a stage, such as `after MLP`.
 
-    def measure(network: Network) -> Measured:
-        probes = answer_probes_of(network, "row") if by_row else answer_probes_of(network)
+    The probe is tested on pairs of numbers that it was not trained on, or with `same_pairs` on those that it was
+    trained on, in other sequences.
+    """
+
+    def probe_accuracy(network: Network) -> Measured:
+        """The share of test sequences that the probe at this stage classifies correctly."""
+        probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
         if stage not in probes.stages:
             require(network.config, f"a probe {stage}", LAST_MLP, RELU)
-        share = probes.test[0, probes.stages.index(stage)].item()
-        return Measured.share(round(share * probes.n_test), probes.n_test, "sequences" if by_row else "held-out pairs")
+        accuracy = probes.test[0, probes.stages.index(stage)].item()
+        unit = "sequences" if same_pairs else "held-out pairs"
+        return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
 
-    return needs_two_variables(measure)
+    return needs_two_variables(probe_accuracy)
 
 
-def cosine(choose: Callable[[Network], Cosine]) -> Measure:
-    """A mean cosine over random contexts."""
+def mean_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
+    """The measure of a mean cosine over random sequences, with the interval of the mean."""
 
-    def measure(network: Network) -> Measured:
-        cosines = choose(network)
+    def cosine_over_sequences(network: Network) -> Measured:
+        cosines = cosines_of(network)
         return Measured.mean(cosines.mean.item(), cosines.std.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(measure)
+    return needs_two_variables(cosine_over_sequences)
 
 
-def template(kind: str) -> Measure:
-    """A mean cosine on the fixed template; exact, because it is over all pairs of numbers."""
+def template_cosine(kind: str) -> Measure:
+    """The measure of the mean cosine on the fixed template; exact, because it is over all pairs of numbers.
 
-    def measure(network: Network) -> Measured:
+    `kind` is a field of `Matching`: `matched` or `mismatched`.
+    """
+
+    def cosine_on_template(network: Network) -> Measured:
         cosines: Cosine = getattr(on_template_of(network), kind)
         return Measured.exactly(cosines.mean.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(measure)
+    return needs_two_variables(cosine_on_template)
 
 
-def across(x: int, y: int, kind: str) -> Measure:
-    """The mean cosine between sums with x and with y variables."""
-    return cosine(lambda network: getattr(across_types_of(network)[x, y], kind))
+def cosine_across_types(types: tuple[int, int], kind: str) -> Measure:
+    """The measure of the mean cosine between sums of two types, such as (0, 2) for no and two variables.
+
+    `kind` is a field of `Matching`: `matched` or `mismatched`.
+    """
+    return mean_cosine(lambda network: getattr(across_types_of(network)[types], kind))
 
 
-def against_ov2(n_vars: int, vector: str, kind: str) -> Measure:
-    """The mean cosine with OV2(a) + OV2(b)."""
-    return cosine(lambda network: getattr(getattr(against_ov2_of(network)[n_vars], vector), kind))
+def cosine_with_ov2(n_vars: int, vector: str, kind: str) -> Measure:
+    """The measure of the mean cosine of a vector at `=` with OV2(a) + OV2(b), on sums with `n_vars` variables.
+
+    `vector` is a field of `AgainstOV2`: `residual` or `attention_output`. `kind` is a field of `Shuffles`: `matched`,
+    `second_shuffled` or `both_shuffled`.
+    """
+
+    def cosines_of(network: Network) -> Cosine:
+        """The cosines of this vector, of this kind, on sums with `n_vars` variables."""
+        shuffles = getattr(against_ov2_of(network)[n_vars], vector)
+        cosines: Cosine = getattr(shuffles, kind)
+        return cosines
+
+    return mean_cosine(cosines_of)
 
 
-def over_neurons(number: Callable[[Tensor], Tensor]) -> Measure:
-    """A number of the neurons' shares of variance in one frequency."""
+def over_neurons(statistic: Callable[[Tensor], Tensor]) -> Measure:
+    """The measure of a statistic over neurons of the share of a neuron's variance that one frequency explains."""
 
-    def measure(network: Network) -> Measured:
-        share = waves_of(network).share
-        return Measured.exactly(number(share).item(), share.shape[-1], "neurons")
+    def statistic_over_neurons(network: Network) -> Measured:
+        share = waves_of(network).share  # (1, neurons)
+        return Measured.exactly(statistic(share).item(), share.shape[-1], "neurons")
 
-    return measure
+    return statistic_over_neurons
 
 
 def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
-    """The share of neuron 70's variance in frequency 11, for the paper's own network alone; 0 if another fits best."""
+    """The measure of the share of neuron 70's variance that a wave of frequency 11 explains.
 
-    def measure(network: Network) -> Measured | None:
+    None for any network but the paper's own, whose neuron this is; 0 if another frequency fits the neuron better.
+    """
+
+    def share_in_frequency(network: Network) -> Measured | None:
         if not network.imported or network.config.model != PRESETS["authors"].model:
             return None
         fitted = waves(network)
         share = fitted.share[0, NEURON].item() if fitted.frequency[0, NEURON] == FREQUENCY else 0.0
         return Measured.exactly(share, network.config.task.modulus**2, "pairs")
 
-    return measure
+    return share_in_frequency
 
 
 CIRCUIT = (
@@ -125,7 +158,7 @@ CIRCUIT = (
           "The probe, the exact minimiser of its loss, is tested on pairs that it was not trained on; chance is 1/N.",
           readings=(
               Reading("same-pairs", "Nor for pairs it was trained on, in other contexts.", AtMost(0.1),
-                      probe("before MLP", by_row=True)),
+                      probe("before MLP", same_pairs=True)),
               Reading("neurons-before-relu", "Nor from MLP2's neurons before their ReLU.", AtMost(0.1),
                       probe("neurons before ReLU")),
           )),
@@ -142,8 +175,8 @@ STRICT = "The cosine is at least 0.98."
 SIMILARITY = (
     *(
         Claim(f"cosine-{kind}-{x}v-{y}v", "cosine_sim_combined",
-              f"{VECTOR} {says.format(VARIABLES[x, 0], VARIABLES[y, 0])}.", paper, across(x, y, kind), rule,
-              readings=readings)
+              f"{VECTOR} {says.format(VARIABLES[x, 0], VARIABLES[y, 0])}.", paper,
+              cosine_across_types((x, y), kind), rule, readings=readings)
         for kind, says, paper, rule, readings in (
             ("matched", "is nearly the same for the same pair with {} and with {}", CLOSE_TO_ONE, NEAR_ONE,
              (Reading("strict", STRICT, VERY_NEAR_ONE),)),
@@ -153,23 +186,23 @@ SIMILARITY = (
     ),
     Claim("cosine-matched-template", "cosine_sim_combined",
           f"{VECTOR} is nearly the same for the same pair as literals and as variables, on one fixed template.",
-          CLOSE_TO_ONE, template("matched"), NEAR_ONE, "The paper does not give its template."),
+          CLOSE_TO_ONE, template_cosine("matched"), NEAR_ONE, "The paper does not give its template."),
     Claim("cosine-mismatched-template", "cosine_sim_combined",
           f"{VECTOR} differs for different pairs as literals and as variables, on one fixed template.",
-          LOWER, template("mismatched"), AtMost(0.5), "The paper does not give its template."),
+          LOWER, template_cosine("mismatched"), AtMost(0.5), "The paper does not give its template."),
     *(
         Claim(f"cosine-ov2-residual-{n}v", "cosine_sim_combined",
               f"{VECTOR} is nearly parallel to OV2(a) + OV2(b) on sums with {VARIABLES[n, 0]}.",
-              CLOSE_TO_ONE, against_ov2(n, "residual", "matched"), NEAR_ONE,
+              CLOSE_TO_ONE, cosine_with_ov2(n, "residual", "matched"), NEAR_ONE,
               readings=(Reading("strict", STRICT, VERY_NEAR_ONE),))
         for n in (0, 1, 2)
     ),
     Claim("cosine-ov2-attention", "cosine_sim_combined",
           "The output of layer 2's attention alone is nearly parallel to OV2(a) + OV2(b) on sums of literals.",
-          CLOSE_TO_ONE, against_ov2(0, "attention_output", "matched"), NEAR_ONE),
+          CLOSE_TO_ONE, cosine_with_ov2(0, "attention_output", "matched"), NEAR_ONE),
     Claim("cosine-ov2-second-shuffled", "cosine_sim_combined",
           "Baseline: the cosine with OV2(a) + OV2(b) is much lower if the second operand is shuffled.",
-          "much lower", against_ov2(0, "attention_output", "second_shuffled"), AtMost(0.6),
+          "much lower", cosine_with_ov2(0, "attention_output", "second_shuffled"), AtMost(0.6),
           "Half of the sum stays correct, so about 0.5 is expected."),
 )  # fmt: skip
 

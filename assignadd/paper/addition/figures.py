@@ -38,6 +38,7 @@ from assignadd.paper.addition.similarity import (
 from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
 
+# The kinds of cosines in the panels (a) and (b) of figure cosine_sim_combined, and their colours.
 A_KINDS = {"matched": BLUE, "mismatched": GREY}
 B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
 
@@ -59,30 +60,43 @@ class CosineSimData(FigureData):
 def cosine_sim_data(
     across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2], missing: str = ""
 ) -> CosineSimData:
-    """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type."""
-    a = {f"{VARIABLES[x]} and {VARIABLES[y]}": cosines for (x, y), cosines in across.items()}
-    a["one template"] = template
-    b = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
-    b |= {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
-    (a_mean, a_std) = _first_model(a, A_KINDS)
-    (b_mean, b_std) = _first_model(b, B_KINDS)
-    return CosineSimData(list(a), a_mean, a_std, list(b), b_mean, b_std, missing)
+    """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type.
+
+    `across` is by the numbers of variables of both types, `against` by the number of variables.
+    """
+    a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
+    a_rows["one template"] = template
+    b_rows = {}
+    for n_vars, cosines in against.items():
+        b_rows[f"residual, {VARIABLES[n_vars]}"] = cosines.residual
+    for n_vars, cosines in against.items():
+        b_rows[f"attention output, {VARIABLES[n_vars]}"] = cosines.attention_output
+    a_mean, a_std = _first_model(a_rows, A_KINDS)
+    b_mean, b_std = _first_model(b_rows, B_KINDS)
+    return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std, missing)
 
 
 def _first_model(rows: Mapping[str, Any], kinds: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the cosines of the first model, both (rows, kinds), also without rows."""
+    """Mean and standard deviation of the first model's cosines, both (rows, kinds).
+
+    Each row is a `Matching` or `Shuffles`, whose fields `kinds` names.
+    """
+    shape = (len(rows), len(kinds))  # also where there are no rows
     cosines: list[Cosine] = [getattr(row, kind) for row in rows.values() for kind in kinds]
-    mean = [float(c.mean[0]) for c in cosines]
-    std = [float(c.std[0]) for c in cosines]
-    return np.reshape(mean, (len(rows), len(kinds))), np.reshape(std, (len(rows), len(kinds)))
+    mean = [float(cosine.mean[0]) for cosine in cosines]
+    std = [float(cosine.std[0]) for cosine in cosines]
+    return np.reshape(mean, shape), np.reshape(std, shape)
 
 
 def cosine_sim_of(network: Network) -> CosineSimData:
     """The cosines of one network; without (b) where OV2 is not defined for its architecture."""
+    against: Mapping[int, AgainstOV2]
     try:
-        against, missing = against_ov2_of(network), ""
+        against = against_ov2_of(network)
+        missing = ""
     except NotDefined as error:
-        against, missing = {}, error.reason
+        against = {}
+        missing = error.reason
     return cosine_sim_data(across_types_of(network), on_template_of(network), against, missing)
 
 
@@ -91,10 +105,10 @@ def cosine_sim_caption(data: CosineSimData) -> str:
     return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
-def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
+def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
     """Draws (a) and, where there is one, (b): a dot with its standard deviation for every mean cosine."""
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
-    axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
     axes[0].set_title("(a) residuals at = before the MLP, two sequences of different type")
     if data.b_rows:
@@ -104,10 +118,12 @@ def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
 
 
 def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
-    for k, (kind, color) in enumerate(kinds.items()):
-        y = np.arange(len(rows)) + 0.18 * (k - (len(kinds) - 1) / 2)
+    """Draws one panel: in each row a dot with its error bar for every kind; mean and std are (rows, kinds)."""
+    for column, (kind, color) in enumerate(kinds.items()):
+        offset = 0.18 * (column - (len(kinds) - 1) / 2)  # the kinds of a row stand around its middle
+        y = np.arange(len(rows)) + offset
         look: Any = {"color": color, "markersize": 4.5, "elinewidth": 1.2, "label": kind.replace("_", " ")}
-        ax.errorbar(mean[:, k], y, xerr=std[:, k], fmt="o", **look)
+        ax.errorbar(mean[:, column], y, xerr=std[:, column], fmt="o", **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -133,20 +149,21 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     test = probes.test[0].cpu().double().numpy()
     control = probes.control[0].cpu().double().numpy()
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
-    low, high = np.array([(i.low, i.high) for i in intervals]).T
-    return ProbesData(list(probes.stages), test, low, high, control, 1 / modulus)
+    low = np.array([interval.low for interval in intervals])
+    high = np.array([interval.high for interval in intervals])
+    return ProbesData(list(probes.stages), test, low, high, control, chance=1 / modulus)
 
 
 def probes_caption(data: ProbesData) -> str:
     """The highest accuracy before the activation function and the lowest after it, in words."""
-    after = np.arange(len(data.stages)) >= next(
-        (i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")), len(data.stages)
-    )
-    if not after.any():
+    # Stages are in the order of the computation; these come first after the activation function.
+    after_activation = [i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")]
+    if not after_activation:
         return f"This network has no last MLP; the probe reaches at most {data.test.max():.3f}."
+    first = after_activation[0]
     return (
-        f"Here the probe reaches at most {data.test[~after].max():.3f} before the activation function and at least "
-        f"{data.test[after].min():.3f} after it; chance is {data.chance:.3f}."
+        f"Here the probe reaches at most {data.test[:first].max():.3f} before the activation function and at least "
+        f"{data.test[first:].min():.3f} after it; chance is {data.chance:.3f}."
     )
 
 
@@ -159,8 +176,9 @@ def draw_probes(data: ProbesData, axes: Axes) -> None:
     diamonds: Any = {"markeredgecolor": INK, "markeredgewidth": 0.5, "markersize": 4.5, "label": "labels shuffled"}
     axes.plot(x, data.control, "D", color=ORANGE, **diamonds)
     axes.axhline(data.chance, color=INK, linewidth=0.8, linestyle="--", label="chance")
-    for at, value, top in zip(x, data.test, np.maximum(data.high, data.control), strict=True):
-        axes.annotate(f"{value:.3f}", (at, top), (0, 4), textcoords="offset points", ha="center")
+    tops = np.maximum(data.high, data.control)
+    for position, accuracy, top in zip(x, data.test, tops, strict=True):
+        axes.annotate(f"{accuracy:.3f}", (position, top), (0, 4), textcoords="offset points", ha="center")
     axes.set_xticks(x, [stage.replace(" ", "\n", 1) for stage in data.stages])
     axes.set(ylabel="accuracy of a linear probe", ylim=(0, 1.12), yticks=np.linspace(0, 1, 6))
     axes.grid(False, axis="x")
@@ -179,12 +197,17 @@ class PreactsData(FigureData):
 
 
 def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
-    """The neuron of the first model that is most nearly a wave of one frequency; preactivations are (M, N, N, h)."""
+    """The first model's neuron that is most nearly a wave of one frequency, and this wave.
+
+    `preactivations` are (M, N, N, h). The wave is A cos(2 pi k n / N + alpha) + B cos(2 pi k m / N + beta).
+    """
     neuron = int(waves.share[0].argmax())
     k = int(waves.frequency[0, neuron])
-    (A, B), (alpha, beta) = (part[0, :, neuron].tolist() for part in (waves.amplitude, waves.phase))
-    measured = preactivations[0, ..., neuron].cpu().double().numpy()
-    angle = 2 * math.pi * k * np.arange(len(measured)) / len(measured)
+    A, B = waves.amplitude[0, :, neuron].tolist()
+    alpha, beta = waves.phase[0, :, neuron].tolist()
+    measured = preactivations[0, ..., neuron].cpu().double().numpy()  # (N, N)
+    N = len(measured)
+    angle = 2 * math.pi * k * np.arange(N) / N
     fitted = A * np.cos(angle + alpha)[:, None] + B * np.cos(angle + beta)
     return PreactsData(neuron, k, float(waves.share[0, neuron]), measured - measured.mean(), fitted)
 
@@ -195,12 +218,12 @@ def preacts_caption(data: PreactsData) -> str:
     return f"Here it is neuron {data.neuron}: {wave}."
 
 
-def draw_preacts(data: PreactsData, made: Figure) -> None:
+def draw_preacts(data: PreactsData, figure: Figure) -> None:
     """Draws the preactivation and its best wave, in the same colours."""
-    axes = made.subplots(1, 2, sharey=True)
-    most = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
+    axes = figure.subplots(1, 2, sharey=True)
+    largest = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
     for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
-        image = draw_heat(ax, values, limits=(-most, most))
+        image = draw_heat(ax, values, limits=(-largest, largest))
         ax.set(xlabel="second operand $m$", aspect="equal")
     axes[0].set_ylabel("first operand $n$")
     axes[0].set_title(f"neuron {data.neuron}:\npreactivation")
@@ -221,33 +244,37 @@ class FourierSharesData(FigureData):
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
     """Frequency and share of every neuron of the first model, and the power of each frequency."""
     model = stack.models(0)
-    columns = waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model)
-    return FourierSharesData(*(values[0].cpu().numpy() for values in columns))
+    return FourierSharesData(
+        frequency=waves.frequency[0].cpu().numpy(),
+        share=waves.share[0].cpu().numpy(),
+        power=preactivation_spectrum(model)[0].cpu().numpy(),
+        network=network_frequencies(model)[0].cpu().numpy(),
+    )
 
 
-CLEAN = 0.9  # share of the variance
+CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted as nearly a wave
 
 
 def fourier_shares_caption(data: FourierSharesData) -> str:
     """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
-    clean = int((data.share >= CLEAN).sum())
-    n = len(data.share)
-    used = int(data.network.sum())
+    n_clean = int((data.share >= CLEAN).sum())
+    n_frequencies = int(data.network.sum())
+    power_share = data.power[data.network].sum()
     return (
-        f"Here one wave explains {CLEAN:.0%} or more in {clean} of {n} neurons, and {np.median(data.share):.0%} in the "
-        f"median neuron; {data.power[data.network].sum():.1%} of all power is in {used} of {len(data.network)} "
-        "frequencies, the network's."
+        f"Here one wave explains {CLEAN:.0%} or more in {n_clean} of {len(data.share)} neurons, and "
+        f"{np.median(data.share):.0%} in the median neuron; {power_share:.1%} of all power is in {n_frequencies} of "
+        f"{len(data.network)} frequencies, the network's."
     )
 
 
-def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
+def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     """Draws the power of each frequency, the network's in blue, and each neuron above its frequency."""
-    spectrum, neurons = made.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
+    spectrum, neurons = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
     K = len(data.power)
     spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.network, BLUE, GREY))
     spectrum.set(ylabel="share of\nall power", xlim=(0.3, K + 0.7))
     spectrum.set_title(f"the network's {int(data.network.sum())} frequencies (blue)")
-    # A dot for each neuron above its frequency, spread sideways in the order of the neurons.
+    # A dot for each neuron above its frequency. Multiples of the golden ratio spread the dots evenly sideways.
     sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
     colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
     neurons.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
@@ -257,7 +284,7 @@ def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
 
 
 def preacts_of(network: Network) -> PreactsData:
-    """The data of a network, over contexts as in training."""
+    """The data of figure `preacts` for one network, with preactivations that are means over contexts as in training."""
     preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
     return preacts_data(preactivations, waves_of(network))
 

@@ -73,50 +73,66 @@ def random_contexts(
 
     The claim is about any sequence, so variables are in any slot, banned or not, as for the reference numbers.
     """
-    configs = [
-        dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs
-    ]
-    return {n_vars: sequences(configs, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
+    without_bans = []
+    for config in configs:
+        task = dataclasses.replace(config.task, banned_first="", banned_second="")
+        without_bans.append(dataclasses.replace(config, task=task))
+    return {n_vars: sequences(without_bans, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
 
 
 def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:
-    """Cosines between two types (by numbers of variables) on random contexts (figure cosine_sim_combined a).
+    """Cosines between sequences of two types, by the numbers of variables (figure cosine_sim_combined a).
 
-    Sequence i of every type gets the values of sequence i of type 0. Sequence i of both types is a matched pair,
-    sequence i of one type and the unrelated sequence i + 1 of the other a mismatched one.
+    `contexts` has random sequences of each type. Sequence i of every type gets the values of sequence i of type 0.
+    Sequence i of both types is then a matched pair; sequence i of one type and sequence i + 1 of the other, which have
+    nothing in common, are a mismatched pair, unless they happen to add the same values.
     """
-    task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, B, 2)
-    residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
-    different = (values.sort(-1).values != values.roll(-1, 1).sort(-1).values).any(-1)  # (M, B)
-    return {
-        (x, y): Matching(
-            _over(cosine_similarity(residuals[x], residuals[y], -1)),
-            _over(cosine_similarity(residuals[x], residuals[y].roll(-1, 1), -1), different),
-        )
-        for x, y in PAIRS_OF_TYPES
-    }
+    task = stack.config.task
+    values = roles(task, contexts[0]).values  # (M, B, 2)
+    residuals = {}
+    for n_vars, tokens in contexts.items():
+        residuals[n_vars] = _residuals(stack, with_values(task, tokens, values))  # (M, B, d)
+    next_values = values.roll(-1, dims=1)
+    # Sorted, since n + m and m + n are not different.
+    is_different = (values.sort(-1).values != next_values.sort(-1).values).any(-1)  # (M, B)
+    cosines = {}
+    for x, y in PAIRS_OF_TYPES:
+        matched = cosine_similarity(residuals[x], residuals[y], -1)  # (M, B)
+        mismatched = cosine_similarity(residuals[x], residuals[y].roll(-1, dims=1), -1)
+        cosines[x, y] = Matching(_summary(matched), _summary(mismatched, is_different))
+    return cosines
 
 
 def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
-    """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b).
+    """Cosines of both vectors at `=` with OV2(a) + OV2(b) (figure cosine_sim_combined b).
 
-    The sequences are in random order, so an operand is shuffled by taking that of the next sequence.
+    The sequences are in random order, so an operand is shuffled by taking that of the next sequence, or of the one
+    after it where both operands are to be from different sequences. `tokens` are the same for all models, or have an
+    axis of models.
     """
-    values = roles(stack.config.task, tokens).values
-    vectors = number_outputs(stack)  # (M, N, d)
-    cosines = []
+    values = roles(stack.config.task, tokens).values  # (1 or M, B, 2)
+    ov2 = number_outputs(stack)  # OV2(n) for each number n, (M, N, d)
+    cosines_by_model = []
     for i, trace in enumerate(traces(stack, tokens)):
-        first, second = values[i % len(values)].unbind(-1)  # (B,) each
-        a = torch.stack([first, first, first.roll(-2)])  # (shuffle, B)
-        b = torch.stack([second, second.roll(-1), second.roll(-1)])
-        at_equals = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)  # (vector, B, d)
+        first, second = values[i if len(values) > 1 else 0].unbind(-1)  # (B,) each
+        # The numbers of the three shuffles, in the order of the fields of `Shuffles`.
+        a = torch.stack([first, first, first.roll(-2)])  # (3, B)
+        b = torch.stack([second, second.roll(-1), second.roll(-1)])  # (3, B)
+        at_equals = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)  # (2 vectors, B, d)
         # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
-        products = at_equals @ vectors[i].T  # (vector, B, N)
-        rows = torch.arange(len(first), device=first.device)
-        lengths = (vectors[i].unsqueeze(1) + vectors[i]).norm(dim=-1).clamp(min=1e-12)  # (N, N)
-        cosines.append((products[:, rows, a] + products[:, rows, b]) / lengths[a, b])  # (vector, shuffle, B)
-    by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
-    return AgainstOV2(*(Shuffles(*map(_over, by_shuffle)) for by_shuffle in by_vector))
+        products = at_equals @ ov2[i].T  # (2, B, N)
+        sequence = torch.arange(len(first), device=first.device)  # (B,)
+        # |OV2(a) + OV2(b)| for all a and b, (N, N); not 0, as it is divided by.
+        lengths = (ov2[i].unsqueeze(1) + ov2[i]).norm(dim=-1).clamp(min=1e-12)
+        cosines_by_model.append((products[:, sequence, a] + products[:, sequence, b]) / lengths[a, b])  # (2, 3, B)
+    residual, attention_output = torch.stack(cosines_by_model, 2)  # (3 shuffles, M, B) each
+    return AgainstOV2(_shuffles(residual), _shuffles(attention_output))
+
+
+def _shuffles(cosines: Float[Tensor, "3 M B"]) -> Shuffles:
+    """The summaries of the cosines of one vector, for each of the three shuffles."""
+    matched, second_shuffled, both_shuffled = cosines
+    return Shuffles(_summary(matched), _summary(second_shuffled), _summary(both_shuffled))
 
 
 def on_template(stack: Stack) -> Matching:
@@ -125,26 +141,32 @@ def on_template(stack: Stack) -> Matching:
     Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
     "+ 3 4 ="); ours is `task.examples.template`.
     """
-    with_variables, with_literals = examples.template(stack.config.task)
-    matched, means, deviations = [], [], []
+    with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
+    matched = []
+    means = []
+    deviations = []
     for model in single_models(stack):
-        x = _residuals(model, with_variables[None].to(stack.flat.device))[0]
-        y = _residuals(model, with_literals[None].to(stack.flat.device))[0]
-        of_same_values, mean, deviation, n_mismatched = _all_pairs(x, y)
-        matched.append(of_same_values)
+        of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
+        of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]
+        cosines, mean, deviation, n_mismatched = _template_cosines(of_variables, of_literals)
+        matched.append(cosines)
         means.append(mean)
         deviations.append(deviation)
     n = torch.full((len(means),), n_mismatched, device=stack.flat.device)
-    return Matching(_over(torch.stack(matched)), Cosine(torch.stack(means), torch.stack(deviations), n))
+    return Matching(_summary(torch.stack(matched)), Cosine(torch.stack(means), torch.stack(deviations), n))
 
 
-def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor, int]:
-    """The cosine of each row of x with the row of y that has the same values (a, b); then the mean, the standard
-    deviation and the number of all other cosines, without those of mirror images (b, a)."""
+def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor, int]:
+    """The N^2 matched cosines of two templates; then mean, standard deviation and number of the mismatched ones.
+
+    Row a N + b of x and of y belongs to the values (a, b). Rows with the same values are matched; all other pairs of
+    rows are mismatched, except those with the values (a, b) and (b, a).
+    """
     u = normalize(x.double(), dim=-1)
     v = normalize(y.double(), dim=-1)
-    row = torch.arange(len(u), device=u.device)
-    mirror = row.view(math.isqrt(len(u)), -1).T.flatten()  # the row of (b, a)
+    N = math.isqrt(len(u))
+    row = torch.arange(N * N, device=u.device)
+    mirror = row.view(N, N).T.flatten()  # for the row of (a, b) the row of (b, a)
     matched = (u * v).sum(-1)
     mirrored = (u * v[mirror]).sum(-1)[mirror != row]  # a double is its own mirror image
     # Sums over all N^4 cosines need no N^4 numbers: that of the cosines is (sum u).(sum v), that of their squares
@@ -152,8 +174,9 @@ def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tens
     excluded = torch.cat([matched, mirrored])
     n = len(u) ** 2 - len(excluded)
     mean = (u.sum(0) @ v.sum(0) - excluded.sum()) / n
-    square = (((u.T @ u) * (v.T @ v)).sum() - excluded.square().sum()) / n
-    return matched, mean, (square - mean**2).clamp(min=0).sqrt(), n
+    mean_square = (((u.T @ u) * (v.T @ v)).sum() - excluded.square().sum()) / n
+    deviation = (mean_square - mean**2).clamp(min=0).sqrt()
+    return matched, mean, deviation, n
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
@@ -161,10 +184,11 @@ def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
     return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
 
 
-def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "#M B"] | None = None) -> Cosine:
-    """Mean and standard deviation over the pairs of sequences, or over those marked in `among`."""
-    weight = torch.ones_like(cosines) if among is None else among.expand_as(cosines).to(cosines.dtype)
-    n = weight.sum(-1)
+def _summary(cosines: Float[Tensor, "M B"], counted: Bool[Tensor, "#M B"] | None = None) -> Cosine:
+    """Mean, standard deviation and number of each model's cosines; only of those marked in `counted`, if given."""
+    counted = torch.ones_like(cosines, dtype=torch.bool) if counted is None else counted
+    weight = counted.expand_as(cosines).to(cosines.dtype)  # (M, B): 1 where it counts, 0 elsewhere
+    n = weight.sum(-1)  # (M,)
     mean = (cosines * weight).sum(-1) / n
     variance = ((cosines - mean[:, None]).square() * weight).sum(-1) / (n - 1)
     return Cosine(mean, variance.sqrt(), n.long())
@@ -176,22 +200,23 @@ CONTEXTS = 2000
 
 @per_network()
 def _contexts(network: Network) -> dict[int, Tensor]:
+    """The random sequences that a network's cosines are measured on, by their number of variables, (1, B, T) each."""
     return random_contexts([network.config], network.seen[None], min(network.n, CONTEXTS))
 
 
 @per_network(slow=True)
 def across_types_of(network: Network) -> dict[tuple[int, int], Matching]:
-    """Figure cosine_sim_combined (a) on random contexts, by the two types of sequences."""
+    """A network's cosines across types on random sequences, by the two types (figure cosine_sim_combined a)."""
     return across_types(network.stack, _contexts(network))
 
 
 @per_network(slow=True)
 def on_template_of(network: Network) -> Matching:
-    """Figure cosine_sim_combined (a) on one fixed template."""
+    """A network's cosines across types on one fixed template (figure cosine_sim_combined a)."""
     return on_template(network.stack)
 
 
 @per_network(slow=True)
 def against_ov2_of(network: Network) -> dict[int, AgainstOV2]:
-    """Figure cosine_sim_combined (b), by the number of variables in the sum."""
+    """A network's cosines with OV2(a) + OV2(b), by the number of variables (figure cosine_sim_combined b)."""
     return {n_vars: against_ov2(network.stack, tokens) for n_vars, tokens in _contexts(network).items()}

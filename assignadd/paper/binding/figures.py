@@ -63,21 +63,24 @@ class TokenSeqsData(FigureData):
 def token_seqs_data(task: Task) -> TokenSeqsData:
     """The sequences of the paper that this task has, and their answers."""
     fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
-    rows = [tokens for tokens in fitted if tokens is not None]
-    words = [examples.names(row, task) for row in rows]
-    return TokenSeqsData(np.array(words), np.array([answer(row, task) for row in rows]))
+    sequences = [tokens for tokens in fitted if tokens is not None]
+    words = [examples.names(tokens, task) for tokens in sequences]
+    answers = [answer(tokens, task) for tokens in sequences]
+    return TokenSeqsData(np.array(words), np.array(answers))
 
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
-    """Draws a row of boxed tokens for each sequence, with its answer behind it."""
+    """Draws a row of boxed tokens for each sequence, with its answer at the end."""
     rows, T = data.tokens.shape
-    for y, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
-        for x, word in enumerate([*words, str(result)]):
-            tint = ANSWER if x == T else "white"
-            axes.add_patch(Rectangle((x, 1.25 * y), 1, 1, facecolor=tint, edgecolor=INK, linewidth=0.6))
+    distance = 1.25  # from a row to the next; a box is 1 wide and 1 high
+    for row, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
+        top = distance * row
+        for column, word in enumerate([*words, str(result)]):
+            face = ANSWER if column == T else "white"
+            axes.add_patch(Rectangle((column, top), 1, 1, facecolor=face, edgecolor=INK, linewidth=0.6))
             look: Any = {"color": GREY, "fontsize": SMALLEST} if word == "PAD" else {"color": INK, "fontsize": 8.5}
-            axes.text(x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", **look)
-    axes.set(xlim=(-0.05, T + 1.05), ylim=(1.25 * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
+            axes.text(column + 0.5, top + 0.52, word, ha="center", va="center", **look)
+    axes.set(xlim=(-0.05, T + 1.05), ylim=(distance * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
     axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color=INK)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=1)
@@ -108,23 +111,37 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     sequence = examples.fitted(text, task)
     if sequence is None:
         raise ValueError(f"{text!r} does not fit this task")
+    T = len(sequence)
     tokens = torch.tensor([sequence])
-    hooks = [f"blocks.{layer}.attn.hook_pattern" for layer in (0, model.n_layers - 1)]
+    to_operands, to_previous, to_values = _expected_edges(task, tokens)
+    layers = [(1, to_operands | to_previous), (model.n_layers, to_values)]
+    hooks = [f"blocks.{layer - 1}.attn.hook_pattern" for layer, _ in layers]  # hooks count from 0
     _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens.to(stack.flat.device), names_filter=hooks)
-    role = roles(task, tokens)
-    numbers = role.assigned[0].nonzero()[:, 0].tolist()
-    to_operands = _edges(len(sequence), [(-1, slot) for slot in operand_slots(task)])
-    to_previous = _edges(len(sequence), [(number, number - 1) for number in numbers])
-    to_values = _edges(len(sequence), [(-1, value) for value in role.value_positions[0].tolist()])
     titles, patterns = [], []
-    for layer, hook, edges in zip((1, model.n_layers), hooks, (to_operands | to_previous, to_values), strict=True):
-        heads = cache[hook][0].cpu().numpy()  # (heads, T, T)
-        best = int((heads * edges).sum((1, 2)).argmax())
-        titles.append(f"layer {layer}" + (f", head {best}" if model.n_heads > 1 else ""))
-        patterns.append(heads[best])
-    shown = np.stack(patterns)
-    shown[:, *np.triu_indices(len(sequence), 1)] = np.nan
+    for (layer, edges), hook in zip(layers, hooks, strict=True):
+        by_head = cache[hook][0].cpu().numpy()  # (heads, T, T)
+        best_head = int((by_head * edges).sum((1, 2)).argmax())
+        titles.append(f"layer {layer}" + (f", head {best_head}" if model.n_heads > 1 else ""))
+        patterns.append(by_head[best_head])
+    shown = np.stack(patterns)  # (2, T, T)
+    shown[:, *np.triu_indices(T, 1)] = np.nan  # keys after the query
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
+
+
+def _expected_edges(task: Task, tokens: torch.Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The edges that the paper expects in one sequence, (1, T), as masks over query and key, (T, T) each.
+
+    From `=` to the operands and from assigned numbers to the token before them, in layer 1; and from `=` to the values
+    of the operands, in the last layer.
+    """
+    T = tokens.shape[1]
+    equals = T - 1
+    positions = roles(task, tokens)
+    numbers = positions.assigned[0].nonzero()[:, 0].tolist()
+    to_operands = _edges(T, [(equals, slot) for slot in operand_slots(task)])
+    to_previous = _edges(T, [(number, number - 1) for number in numbers])
+    to_values = _edges(T, [(equals, value) for value in positions.value_positions[0].tolist()])
+    return to_operands, to_previous, to_values
 
 
 def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
@@ -135,9 +152,9 @@ def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     return edges
 
 
-def draw_attention(data: AttentionData, made: Figure) -> None:
+def draw_attention(data: AttentionData, figure: Figure) -> None:
     """Draws both patterns with boxes around the expected edges."""
-    axes = made.subplots(1, 2, sharey=True)
+    axes = figure.subplots(1, 2, sharey=True)
     for title, ax, pattern in zip(data.titles, axes, data.patterns, strict=True):
         image = draw_heat(ax, pattern, SHARES, (0, 1))
         _name_tokens(ax, data.tokens)
@@ -151,7 +168,7 @@ def draw_attention(data: AttentionData, made: Figure) -> None:
     ):
         cells(ax, edges, color)
     bar(image, list(axes), "attention")
-    box_legend(made, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
+    box_legend(figure, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
 
 
 def _name_tokens(ax: Axes, tokens: list[str]) -> None:
@@ -170,7 +187,7 @@ def _name_tokens(ax: Axes, tokens: list[str]) -> None:
 class QK0Data(FigureData):
     """The layer-1 scores of one model, and the sizes that say which rows are which."""
 
-    scores: np.ndarray  # (C, C): rows ask, columns answer; numbers, +, =, PAD, variables, positions
+    scores: np.ndarray  # (C, C): query, key; in the order numbers, +, =, PAD, variables, positions
     modulus: int
     n_vars: int
     prefix: int
@@ -178,67 +195,78 @@ class QK0Data(FigureData):
     def rows(self, group: str) -> tuple[int, int]:
         """First and last row of a group of embeddings."""
         vocabulary = Vocabulary(Task(modulus=self.modulus, n_vars=self.n_vars))
-        v, p, equals = vocabulary.first_variable, vocabulary.size, vocabulary.equals
+        first_position = vocabulary.size  # positions follow the tokens
+        plus = first_position + self.prefix  # the operands follow `+`, which follows the prefix
         return {
             "numbers": (0, self.modulus - 1),
-            "=": (equals, equals),
-            "variables": (v, p - 1),
-            "positions": (p, len(self.scores) - 1),
-            "prefix": (p, p + self.prefix - 1),
-            "operands": (p + self.prefix + 1, p + self.prefix + 2),
+            "=": (vocabulary.equals, vocabulary.equals),
+            "variables": (vocabulary.first_variable, first_position - 1),
+            "positions": (first_position, len(self.scores) - 1),
+            "prefix": (first_position, plus - 1),
+            "operands": (plus + 1, plus + 2),
         }[group]
 
 
 def qk0_data(stack: Stack) -> QK0Data:
     """The layer-1 scores between all embeddings of the first model."""
     task = stack.config.task
-    return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
+    scores = qk1_table(stack.models(0))[0].detach().cpu().numpy()
+    return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
 
 
-def draw_qk0(data: QK0Data, made: Figure) -> None:
+def draw_qk0(data: QK0Data, figure: Figure) -> None:
     """Draws the scores between all embeddings, with an outline around each block of `OUTLINES`."""
-    ax = made.add_subplot()
+    ax = figure.add_subplot()
     widths = np.where(np.arange(len(data.scores)) < data.modulus, 1, WIDE)
-    starts = np.concatenate([[0], widths.cumsum()])
-    most = float(np.quantile(np.abs(data.scores), 0.998))  # a few extreme scores would leave the rest white
-    limits = (-most, most) if most else None
+    starts = np.concatenate([[0], widths.cumsum()])  # where each row is drawn, and the end of the last one
+    largest = float(np.quantile(np.abs(data.scores), 0.998))  # a few extreme scores would leave the rest white
+    limits = (-largest, largest) if largest else None
     image = draw_heat(ax, data.scores.repeat(widths, 0).repeat(widths, 1), limits=limits)
     ax.set_aspect("equal")
     bar(image, ax, "attention score", extend="both")
 
     def span(group: str) -> tuple[float, float]:
+        """Where a group of rows begins and ends in the picture."""
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
     for rows, columns, color, _ in OUTLINES:
         box(ax, span(rows), span(columns), color, 1.5)
-    box_legend(made, [(color, label) for *_, color, label in OUTLINES], columns=2)
+    box_legend(figure, [(color, label) for *_, color, label in OUTLINES], columns=2)
     _name_embeddings(ax, data, starts)
 
 
 def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
-    """Names every tenth number, every other embedding, and the groups."""
-    T = len(data.scores) - data.rows("positions")[0]
+    """Writes names along both axes: of every tenth number, of other embeddings, and of the groups.
+
+    `starts` is where each row is drawn.
+    """
+    first_position, last_position = data.rows("positions")
+    T = last_position - first_position + 1
     names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
-    named = [
-        *range(0, data.modulus, 10),
-        *range(data.modulus, len(names) - T),
-        *(len(names) - T + t for t in thinned(T, 12)),
-    ]
-    ticks = [(starts[row] + starts[row + 1] - 1) / 2 for row in named]
+    every_tenth_number = range(0, data.modulus, 10)
+    other_tokens = range(data.modulus, first_position)
+    some_positions = (first_position + t for t in thinned(T, 12))
+    named = [*every_tenth_number, *other_tokens, *some_positions]
+
+    def middle(first: int, last: int) -> float:
+        """Halfway between the first and the last row of a group in the picture."""
+        return float(starts[first] + starts[last + 1] - 1) / 2
+
+    ticks = [middle(row, row) for row in named]
     labels = [names[row] for row in named]
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
     for row, label in zip(named, ax.get_xticklabels(), strict=True):
-        label.set_rotation(90 if row >= data.modulus and len(names[row]) > 1 else 0)
+        is_long = row >= data.modulus and len(names[row]) > 1  # numbers have room, as only every tenth is named
+        label.set_rotation(90 if is_long else 0)
     for group in ("numbers", "variables", "positions"):
-        first, last = data.rows(group)
-        middle = (starts[first] + starts[last + 1] - 1) / 2
-        ax.text(middle, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
-        ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
-    for edge in (data.modulus, data.rows("variables")[0], data.rows("positions")[0]):
-        for rule in (ax.axhline, ax.axvline):
-            rule(starts[edge] - 0.5, color=RULE, linewidth=0.5)
+        at = middle(*data.rows(group))
+        ax.text(at, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
+        ax.text(-0.06, at, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
+    for edge in (data.modulus, data.rows("variables")[0], first_position):  # lines between the groups
+        ax.axhline(starts[edge] - 0.5, color=RULE, linewidth=0.5)
+        ax.axvline(starts[edge] - 0.5, color=RULE, linewidth=0.5)
     ax.set_xlabel("attended to (key)")
     ax.set_ylabel("attending (query)", labelpad=18)
 
@@ -254,7 +282,7 @@ class QK0PosAndQK1Data(FigureData):
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
-    """The scores of the first model."""
+    """The scores of the first model between positions and between copied variables."""
     model = stack.models(0)
     positions = qk1_positions(model)[0].detach().cpu().numpy()
     variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
@@ -264,18 +292,19 @@ def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
 
 def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
     """In how many rows the expected cell has the highest score, in words."""
-    rows = np.flatnonzero(data.admissible.any(1))
-    best = np.where(data.admissible, data.positions, -np.inf).argmax(1)
+    rows = np.flatnonzero(data.admissible.any(1))  # those that have a key at all
+    best_key = np.where(data.admissible, data.positions, -np.inf).argmax(1)
+    previous_wins = int((best_key[rows] == rows - 1).sum())
     matches = int((data.variables.argmax(1) == np.arange(len(data.letters))).sum())
     return (
-        f"Here the position before wins in {int((best[rows] == rows - 1).sum())} of {len(rows)} rows of (a), and "
-        f"{matches} of {len(data.letters)} variables of (b) match themselves best."
+        f"Here the position before wins in {previous_wins} of {len(rows)} rows of (a), and {matches} of "
+        f"{len(data.letters)} variables of (b) match themselves best."
     )
 
 
-def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
+def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, figure: Figure) -> None:
     """Draws (a) the scores between positions and (b) those between copied variables."""
-    left, right = made.subplots(1, 2)
+    left, right = figure.subplots(1, 2)
     _draw_positions(data, left)
     image = draw_heat(right, data.variables)
     name_ticks(right, data.letters, data.letters)
@@ -288,14 +317,15 @@ def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     """Draws the scores between positions: excluded keys hatched, the best of each row in a red box."""
     scores = np.where(data.admissible, data.positions, np.nan)
     image = draw_heat(ax, scores, POSITIONS, (float(np.nanmin(scores)), float(np.nanmax(scores))))
-    for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
+    causal = np.tri(len(scores), dtype=bool)
+    for row, column in np.argwhere(causal & ~data.admissible):
         ax.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
         )
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)
-    best = np.where(data.admissible, data.positions, -np.inf)
-    cells(ax, data.admissible & (best == best.max(1, keepdims=True)), RED)
+    compared = np.where(data.admissible, data.positions, -np.inf)
+    cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
     bar(image, ax, "score under QK$_1$", **BELOW)

@@ -79,8 +79,9 @@ class Blocks:
     """Masks over the C = K + T table rows, and the named parts of the circuit built from them."""
 
     def __init__(self, task: Task):
+        """Makes masks of groups of rows, (C,), and from them those of blocks of scores, (query row, key row)."""
         vocabulary = Vocabulary(task)
-        K = vocabulary.size
+        K = vocabulary.size  # the first K rows are tokens, the others positions
         self.C = K + task.length
         self.none = self.rows([])
         self.numbers = self.rows(vocabulary.numbers)
@@ -94,9 +95,11 @@ class Blocks:
             QK1_VARIABLES: prefix[:, None] & self.variables,
             QK1_POSITIONS: prefix[:, None] & prefix,
         }
-        self.qk1_named = torch.stack(list(self.qk1.values())).any(0)
-        copied_variables = torch.cat([self.none, self.variables])
-        self.identity = torch.cat([self.variables, torch.tensor([False, False])])[:, None] & copied_variables
+        self.qk1_named = torch.stack(list(self.qk1.values())).any(0)  # all four blocks
+        # QK2's identity block: among queries and keys, the variables that layer 1 has copied.
+        queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,)
+        keys = torch.cat([self.none, self.variables])  # (2C,)
+        self.identity = queries[:, None] & keys
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
         """A mask of these rows."""
@@ -105,9 +108,13 @@ class Blocks:
         return mask
 
     def literals(self, of_token: bool) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
-        """Section 7's block of QK2: the last position, or also the token `=`, with the operand slots and numbers."""
-        queries = torch.cat([self.none, torch.tensor([of_token, True])])
-        return queries[:, None] & torch.cat([self.slots | self.numbers, self.none])
+        """Section 7's block of QK2: the last position as the query of the operand slots and numbers.
+
+        With `of_token`, the token `=` is a query of them too.
+        """
+        queries = torch.cat([self.none, torch.tensor([of_token, True])])  # (C + 2,): the last two are token, position
+        keys = torch.cat([self.slots | self.numbers, self.none])  # (2C,)
+        return queries[:, None] & keys
 
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
@@ -136,22 +143,26 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
 def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     """The tables of one model (without the axis M) with zeros for the entries that are not kept."""
     C, N = len(full.embeddings), task.modulus
-    copied = full.equal_rows[:C] * keep.ov1[:, None]
-    equal_rows = torch.cat([copied, full.equal_rows[C:]])
-    both = torch.cat([full.embeddings, copied])
-    queries = torch.cat([copied, full.embeddings[[Vocabulary(task).equals, C - 1]]])
-    of_layer_1, of_equals = (both @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
-    values = both @ full.OV2 * keep.ov2[:, None]
-    values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]
+    copied = full.equal_rows[:C] * keep.ov1[:, None]  # what layer 1 writes for each row, (C, d)
+    equal_rows = torch.cat([copied, full.equal_rows[C:]])  # (C + 1, d)
+    key_rows = torch.cat([full.embeddings, copied])  # (2C, d)
+    # The last row of `equal_rows` is E_= + P_=. Here its two parts are separate queries, of which one may be left out.
+    token_and_position = full.embeddings[[Vocabulary(task).equals, C - 1]]
+    queries = torch.cat([copied, token_and_position])  # (C + 2, d)
+    scores = key_rows @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
+    scores_of_layer_1, scores_of_parts = scores.split([C, 2], 1)
+    values = key_rows @ full.OV2 * keep.ov2[:, None]  # (2C, d)
+    values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]  # the first N rows are numbers
     return replace(
         full,
+        # Layer 1 multiplies queries and keys: with an identity as the keys, these queries are its scores.
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
-        keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
+        keys_1=torch.eye(C, dtype=key_rows.dtype, device=key_rows.device),
         equal_rows=equal_rows,
-        both=both,
+        key_rows=key_rows,
         queries_2=equal_rows @ full.QK2,
-        scores_2=torch.cat([of_layer_1, of_equals.sum(1, keepdim=True)], 1),
-        outputs=torch.cat([equal_rows * keep.around, values]),
+        scores_2=torch.cat([scores_of_layer_1, scores_of_parts.sum(1, keepdim=True)], 1),  # (2C, C + 1)
+        outputs=torch.cat([equal_rows * keep.around, values]),  # (3C + 1, d)
     )
 
 
@@ -161,7 +172,8 @@ def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[T
     network = table_forward(model.config, model.flat.device)
     weights = unstacked(model)
     tables = kept_tables(network.tables(weights), keep, model.config.task)
-    return torch.cat([network.forward(weights, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
+    logits = [network.forward(weights, chunk, tables).read(keep.around) for chunk in tokens.split(CHUNK)]
+    return torch.cat(logits)
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,8 @@ def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: in
     exam = Exam([config], seen[None], EVAL_SETS, n)
     rows = variants(config.task, network_frequencies(model)[0].cpu())
     correct = [kept_logits(model, exam.tokens[0], keep).argmax(-1) == exam.labels[0] for keep in rows.values()]
-    return CircuitAlone(list(rows), exam.names, torch.stack(correct).view(len(rows), len(exam.names), n).numpy())
+    by_set = torch.stack(correct).view(len(rows), len(exam.names), n)  # an exam has one set after the other
+    return CircuitAlone(list(rows), exam.names, by_set.numpy())
 
 
 @per_network(slow=True)

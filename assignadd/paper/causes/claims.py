@@ -37,82 +37,91 @@ PAIRS, SEQUENCES = "pairs of prompts", "sequences"  # what is counted
 FAITHFUL = AtLeast(0.9)
 
 
-def _share(outcome: Outcome) -> Measured | None:
+def _accuracy(outcome: Outcome) -> Measured | None:
     """The interchange accuracy with its interval; None without pairs."""
     return Measured.share(outcome.count, outcome.n, PAIRS) if outcome.n else None
 
 
 def interchange_accuracy(name: str, n_vars: int | None = None) -> Measure:
-    """The interchange accuracy of an alignment, over all pairs or over sums with this number of variables."""
+    """The measure of the interchange accuracy of an alignment, over all pairs or over sums with `n_vars` variables."""
 
-    def measure(network: Network) -> Measured | None:
+    def accuracy(network: Network) -> Measured | None:
         if name == "sum":
             require(network.config, "the exchange of the sum", LAST_MLP)
         outcome = interchange_of(network)[name]
-        return _share(outcome if n_vars is None else outcome.with_variables(n_vars))
+        return _accuracy(outcome if n_vars is None else outcome.with_variables(n_vars))
 
-    return measure
+    return accuracy
 
 
 @needs_two_variables
 def across_types(network: Network) -> Measured | None:
     """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
-    shares = []
+    accuracies = []
     for name in ("first value", "second value"):
         outcome = interchange_of(network)[name]
-        for base_vars, source_vars in permutations(range(3), 2):
+        for base_vars, source_vars in permutations(range(3), 2):  # the types have 0, 1 and 2 variables
             of_types = (outcome.base_vars == base_vars) & (outcome.source_vars == source_vars)
-            shares.append(_share(outcome.where(of_types)))
-    return lowest(shares)
+            accuracies.append(_accuracy(outcome.where(of_types)))
+    return lowest(accuracies)
 
 
 def faithfulness(name: str) -> Measure:
-    """Accuracy over all sets with only these parts kept, divided by the network's own."""
+    """The measure of the accuracy over all sets with some parts kept, divided by the whole network's.
 
-    def measure(network: Network) -> Measured | None:
+    `name` is that of a row of `CircuitAlone`, such as `SECTION_5`, here and below.
+    """
+
+    def ratio_to_whole(network: Network) -> Measured | None:
         circuit = circuit_alone_of(network)
-        kept = circuit.answers(name)
-        whole = circuit.answers(WHOLE)
-        return paired_share(kept.ravel(), whole.ravel(), SEQUENCES)
+        of_parts = circuit.answers(name)  # (sets, sequences)
+        of_whole = circuit.answers(WHOLE)
+        return paired_share(of_parts.ravel(), of_whole.ravel(), SEQUENCES)
 
-    return measure
+    return ratio_to_whole
 
 
 def by_variables(name: str) -> Callable[[Network], str]:
-    """That ratio for sums with 0, 1 and 2 variables, in words."""
+    """The detail of a claim on `faithfulness`: the same ratio for sums with 0, 1 and 2 variables, in words."""
 
     def detail(network: Network) -> str:
         circuit = circuit_alone_of(network)
-        kept = circuit.answers(name)
-        whole = circuit.answers(WHOLE)
-        sets = [circuit.with_variables(k) for k in network.types]
-        shares = [paired_share(kept[of_type].ravel(), whole[of_type].ravel(), SEQUENCES) for of_type in sets]
-        words = ", ".join("none" if share is None else str(share) for share in shares)
-        return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
+        of_parts = circuit.answers(name)  # (sets, sequences)
+        of_whole = circuit.answers(WHOLE)
+        ratios = []
+        for n_vars in network.types:
+            sets = circuit.with_variables(n_vars)
+            ratio = paired_share(of_parts[sets].ravel(), of_whole[sets].ravel(), SEQUENCES)
+            ratios.append("none" if ratio is None else str(ratio))
+        types = ", ".join(map(str, network.types))
+        return f"sums with {types} variables: {', '.join(ratios)} of the network's accuracy"
 
     return detail
 
 
 def lowest_set(name: str, n_vars: int) -> Measure:
-    """The lowest accuracy, with only these parts kept, of the sets with this number of variables."""
+    """The measure of the lowest accuracy, with some parts kept, of the sets with `n_vars` variables.
 
-    def measure(network: Network) -> Measured | None:
+    None where there is no such set.
+    """
+
+    def lowest_accuracy(network: Network) -> Measured | None:
         circuit = circuit_alone_of(network)
         counts = circuit.answers(name)[circuit.with_variables(n_vars)].sum(1)
         return Measured.share(int(counts.min()), circuit.n, SEQUENCES) if len(counts) else None
 
-    return measure
+    return lowest_accuracy
 
 
 def loss_without(name: str) -> Measure:
-    """The largest loss of accuracy of any set without a part."""
+    """The measure of the largest loss of accuracy of any set where one part is removed; `name` is that part's."""
 
-    def measure(network: Network) -> Measured:
+    def largest_loss(network: Network) -> Measured:
         circuit = circuit_alone_of(network)
         worst = circuit.worst_set(name)
         return paired_difference(circuit.answers(WHOLE)[worst], circuit.answers(name)[worst], SEQUENCES)
 
-    return measure
+    return largest_loss
 
 
 def outside_paper_paths(network: Network) -> Measured | None:
@@ -124,14 +133,14 @@ def outside_paper_paths(network: Network) -> Measured | None:
 
 def largest_outside(network: Network) -> str:
     """The path with the largest effect that the paper does not describe, in words."""
-    effects = {path: effect for path, effect in path_answers(network).effects.items() if path not in PAPER_PATHS}
-    path = max(effects, key=lambda p: effects[p])
+    effects = path_answers(network).effects
+    path = max((path for path in effects if path not in PAPER_PATHS), key=lambda path: effects[path])
     receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
     return f"the largest effect is that of {path.sender} at {path.role} on {receiver}, {effects[path]:.3f}"
 
 
 def only_paper_paths(network: Network) -> Measured | None:
-    """Accuracy with all other paths replaced at once, divided by the network's own."""
+    """Accuracy with all paths replaced at once that the paper does not describe, divided by the whole network's."""
     answers = path_answers(network)
     return paired_share(answers.paper_only.numpy(), answers.whole.numpy(), SEQUENCES)
 
@@ -154,11 +163,12 @@ LOOKED_UP = "On sums with two variables, layer 1's output at `=` determines whic
 
 
 def _id(alignment: str) -> str:
+    """The id of the claim on an alignment: `cause-binding-tag` for `binding tag`."""
     return f"cause-{alignment.lower().replace(' ', '-')}"
 
 
 def _query_claim(name: str, says: str) -> Claim:
-    """A claim on sums with two variables, with a reading on sums with one."""
+    """The claim on an alignment of a query for sums with two variables, with a reading for sums with one."""
     one_variable = Reading("one-variable", "On sums with one variable.", AtLeast(0.9), interchange_accuracy(name, 1))
     return Claim(_id(name), MECHANISM, says, SUGGESTED, interchange_accuracy(name, 2), AtLeast(0.9),
                  readings=(one_variable,))  # fmt: skip
@@ -187,7 +197,10 @@ BLOCK_7 = "eq:init_w0"
 def _faithful(
     id: str, label: str, row: str, subject: str, paper: str, comment: str, readings: tuple[Reading, ...] = ()
 ) -> Claim:
-    """A claim that the parts of a row have nearly the network's accuracy, with a reading on sums of two literals."""
+    """The claim that the kept parts of a row have nearly the network's accuracy; it has a reading on sums of literals.
+
+    `row` is a row of `CircuitAlone`, and `subject` says in words what it keeps.
+    """
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
     literals = Reading("literals", "They add two literals.", FAITHFUL, lowest_set(row, 0))
     return Claim(id, label, says, paper, faithfulness(row), FAITHFUL, f"{comment} {LOWEST_SET}",

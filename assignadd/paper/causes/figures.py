@@ -34,12 +34,16 @@ from assignadd.stats import wilson
 from assignadd.task.evalsets import LABELS
 
 LEAST = 0.03  # of the accuracy: smaller effects are not drawn
+# Of arrows, by their receivers.
 COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK, LOGITS: INK}
+# The roles of tokens, from the top of a column to its bottom.
 ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
+# Where the components stand that have no row for each role, and where arrows to layer 2 end: (x, y), y downwards.
 PORTS = {
     QUERY: (1.95, 7.6), KEY: (1.95, 1.6), VALUE: (1.95, 5.2), LAYER_2: (2.32, 4.6), MLP2: (3.0, 4.6),
     LOGITS: (3.65, 4.6),
 }  # fmt: skip
+# The titles of the columns, by their x.
 TITLES = {0.0: "embeddings, by role", 1.0: "layer 1's output", 2.13: "layer 2", 3.0: "MLP2", 3.65: "logits"}
 
 
@@ -65,29 +69,30 @@ def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
 
 
 def circuit_caption(data: CircuitData) -> str:
-    """The number of paths that matter, and the three that matter most, in words."""
-    largest = [
-        f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({data.effect[i]:.2f})"
-        for i in np.argsort(-np.abs(data.effect), kind="stable")[:3]
-    ]
-    drawn = int((np.abs(data.effect) >= LEAST).sum())
-    return f"Here {drawn} of {len(data.effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
+    """The number of paths that are drawn, and the three with the largest effects, in words."""
+    sizes = np.abs(data.effect)
+    n_drawn = int((sizes >= LEAST).sum())
+    largest = []
+    for i in np.argsort(-sizes, kind="stable")[:3]:
+        largest.append(f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({data.effect[i]:.2f})")
+    return f"Here {n_drawn} of {len(data.effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
 
 
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
     """Draws figure `circuit`: a box for each component, and an arrow for each path with a visible effect."""
-    arrows = [
-        _Arrow(_place(sender, role), _place(receiver, at), float(effect), COLOURS[receiver])
-        for sender, role, receiver, at, effect in zip(
-            data.senders, data.roles, data.receivers, data.at, data.effect, strict=True
-        )
-        if abs(effect) >= LEAST
-    ]
-    connected = {place for arrow in arrows for place in (arrow.start, arrow.end)}
+    arrows = []
+    for i, effect in enumerate(data.effect.tolist()):
+        if abs(effect) >= LEAST:
+            start = _place(data.senders[i], data.roles[i])
+            end = _place(data.receivers[i], data.at[i])
+            arrows.append(_Arrow(start, end, effect, COLOURS[data.receivers[i]]))
+    connected = {arrow.start for arrow in arrows} | {arrow.end for arrow in arrows}
     for role in TOKEN_ROLES:
-        _draw_box(axes, _place(EMBEDDING, role), role, _place(EMBEDDING, role) in connected)
-        if _place(LAYER_1, role) in connected:  # other boxes of this column would stand in the way of arrows past it
-            _draw_box(axes, _place(LAYER_1, role), role, connected=True)
+        embedding = _place(EMBEDDING, role)
+        _draw_box(axes, embedding, role, connected=embedding in connected)
+        layer_1 = _place(LAYER_1, role)
+        if layer_1 in connected:  # other boxes of this column would stand in the way of arrows past it
+            _draw_box(axes, layer_1, role, connected=True)
     for name, place in PORTS.items():
         if name != LAYER_2:
             _draw_box(axes, place, name, connected=True)
@@ -103,12 +108,15 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
 
 
 def _place(component: str, role: str) -> tuple[float, float]:
-    """The place of a component: embeddings and layer 1 are columns with a row for each role."""
-    return PORTS[component] if component in PORTS else (float(component == LAYER_1), float(ORDER.index(role)))
+    """The place (x, y) of a component: embeddings and layer 1 are the columns 0 and 1, with a row for each role."""
+    if component in PORTS:
+        return PORTS[component]
+    column = 1.0 if component == LAYER_1 else 0.0
+    return column, float(ORDER.index(role))
 
 
 def _half_width(x: float) -> float:
-    """Half the width of a box in this column."""
+    """Half the width of a box in the column at x; those of embeddings and layer 1, at 0 and 1, have long words."""
     return 0.25 if x < 1.5 else 0.15
 
 
@@ -127,17 +135,19 @@ def _draw_box(axes: Axes, place: tuple[float, float], text: str, connected: bool
 
 @dataclass(frozen=True)
 class _Arrow:
-    start: tuple[float, float]
+    start: tuple[float, float]  # (x, y) of the middle of a box
     end: tuple[float, float]
     effect: float
     color: str
 
     def points(self, shares: np.ndarray) -> np.ndarray:
-        """(n, 2): points between the edges of its two boxes, at these shares of the way."""
-        tail = self.start[0] + _half_width(self.start[0]) + 0.02
-        head = self.end[0] - _half_width(self.end[0]) - 0.02
-        x = tail + shares * (head - tail)
-        y = self.start[1] + shares * (self.end[1] - self.start[1])
+        """The points at these shares of the way from the edge of the first box to that of the second, (n, 2)."""
+        start_x, start_y = self.start
+        end_x, end_y = self.end
+        tail_x = start_x + _half_width(start_x) + 0.02
+        head_x = end_x - _half_width(end_x) - 0.02
+        x = tail_x + shares * (head_x - tail_x)
+        y = start_y + shares * (end_y - start_y)
         return np.stack([x, y], axis=1)
 
 
@@ -151,24 +161,27 @@ def _draw_arrow(axes: Axes, arrow: _Arrow) -> None:
     axes.add_patch(patch)
 
 
-ASPECT = 4.0  # a unit of x is as long on paper as so many of y
-HALF_LABEL = 0.13  # width of a number, in units of x
+ASPECT = 4.0  # a unit of x is as long on paper as this many units of y
+HALF_LABEL = 0.13  # half the width of a number, in units of x
 
 
 def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
-    """A place on each arrow for its number, as far as possible from other arrows and from numbers placed before."""
+    """A place (x, y) on each arrow for its number, far from other arrows and from numbers placed before."""
     scale = np.array([ASPECT, 1.0])
-    lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]
+    lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]  # (60, 2) each
     placed: list[np.ndarray] = []
     for i, arrow in enumerate(arrows):
-        half = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
-        shares = np.linspace(min(half, 0.4), max(1 - 2 * half, 0.5), 40)  # neither on a box nor on the arrow's head
-        candidates = arrow.points(shares)
+        half_label = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
+        # Neither on a box nor on the arrow's head.
+        shares = np.linspace(min(half_label, 0.4), max(1 - 2 * half_label, 0.5), 40)
+        candidates = arrow.points(shares)  # (40, 2)
         other_lines = [line for j, line in enumerate(lines) if j != i]
         nowhere = np.full((1, 2), np.inf)  # in case there is nothing else
-        obstacles = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])
-        apart = np.linalg.norm((candidates[:, None] - obstacles) * scale, axis=-1).min(1)
-        placed.append(candidates[int((np.minimum(apart, 0.6) - 0.1 * np.abs(shares - 0.45)).argmax())])
+        obstacles = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])  # (points, 2)
+        distances = np.linalg.norm((candidates[:, None] - obstacles) * scale, axis=-1).min(1)
+        # A distance of 0.6 is enough; among places with that, the one nearest to the middle of the arrow.
+        score = np.minimum(distances, 0.6) - 0.1 * np.abs(shares - 0.45)
+        placed.append(candidates[int(score.argmax())])
     return placed
 
 
@@ -196,37 +209,44 @@ def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
 def circuit_only_caption(data: CircuitOnlyData) -> str:
     """The best combination of parts, and the parts whose removal costs most and least, in words."""
     relative = dict(zip(data.names, data.relative, strict=True))
-    in_words = {name: f"'{name}' ({share:.2f})" for name, share in relative.items()}
     combinations = [name for name in data.names if name not in REMOVED and name != WHOLE]
     removed = [name for name in data.names if name in REMOVED]
+    best = max(combinations, key=lambda name: relative[name])
+    costs_most = min(removed, key=lambda name: relative[name])
+    costs_least = max(removed, key=lambda name: relative[name])
     return (
         f"As a share of the network's mean accuracy: section 5's parts alone have {relative[SECTION_5]:.2f}, the best "
-        f"combination is {in_words[max(combinations, key=relative.__getitem__)]}; removing "
-        f"{in_words[min(removed, key=relative.__getitem__)]} costs most and "
-        f"{in_words[max(removed, key=relative.__getitem__)]} least."
+        f"combination is '{best}' ({relative[best]:.2f}); removing '{costs_most}' ({relative[costs_most]:.2f}) costs "
+        f"most and '{costs_least}' ({relative[costs_least]:.2f}) least."
     )
 
 
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
-    """A row for each variant, in groups; the last column is its mean as a share of the whole network's."""
-    sizes = [len(list(group)) for _, group in groupby(data.groups)]
-    starts = np.cumsum([0, *(size + 1 for size in sizes)])[:-1]
-    columns = len(data.sets) + 1
-    cells = np.full((int(starts[-1]) + sizes[-1], columns), np.nan)
-    rows = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=True)])
+    """Draws a row for each variant, in groups; the last column is its mean as a share of the whole network's."""
+    groups = [(name, len(list(members))) for name, members in groupby(data.groups)]  # neighbours with one group
+    rows: list[int] = []  # where each variant is drawn
+    title_rows = []  # the first row of each group
+    next_row = 0
+    for _, size in groups:
+        title_rows.append(next_row)
+        rows += range(next_row, next_row + size)
+        next_row += size + 1  # an empty row between groups
+    n_columns = len(data.sets) + 1
+    cells = np.full((rows[-1] + 1, n_columns), np.nan)
     cells[rows] = np.column_stack([data.accuracy, data.relative])
     draw_heat(axes, cells, SHARES, (0, 1.25))
     words = ["" if np.isnan(value) else f"{value:.2f}" for value in cells.flat]
-    for mean in write_cells(axes, words, cells > DARK_FROM)[columns - 1 :: columns]:
+    texts = write_cells(axes, words, cells > DARK_FROM)  # row by row
+    for mean in texts[n_columns - 1 :: n_columns]:
         mean.set_fontweight("bold")
-    axes.axvline(columns - 1.5, color="white", linewidth=3)
+    axes.axvline(n_columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
     names = [fill(LABELS[name], 16) for name in data.sets]
-    axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
+    axes.set_xticks(range(n_columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()
-    for start, (group, _) in zip(starts, groupby(data.groups), strict=True):
+    for row, (group, _) in zip(title_rows, groups, strict=True):
         axes.annotate(
-            group, (0, start - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
+            group, (0, row - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
             textcoords="offset points", ha="right", va="bottom", fontweight="bold", fontsize=7, annotation_clip=False,
         )  # fmt: skip
 
@@ -252,12 +272,13 @@ class InterchangeData(FigureData):
 def interchange_data(
     whole: Mapping[str, Outcome], elsewhere: Mapping[str, Outcome], untrained: Mapping[str, Outcome]
 ) -> InterchangeData:
-    """The data of figure `interchange`, from the outcomes of what is exchanged."""
+    """The data of figure `interchange`, from the outcomes of the three kinds of exchange in `EXCHANGED`."""
     columns = [_split_queries(outcomes) for outcomes in (whole, elsewhere, untrained)]
-    names = [name for name, outcome in columns[0].items() if outcome.n]
-    n = np.array([columns[0][name].n for name in names])
-    counts = np.array([[column[name].count for column in columns] for name in names])
-    low, high = np.zeros(counts.shape), np.zeros(counts.shape)
+    names = [name for name, outcome in columns[0].items() if outcome.n > 0]
+    n = np.array([columns[0][name].n for name in names])  # (alignments,)
+    counts = np.array([[column[name].count for column in columns] for name in names])  # (alignments, exchanged)
+    low = np.zeros(counts.shape)
+    high = np.zeros(counts.shape)
     for (row, column), count in np.ndenumerate(counts):
         interval = wilson(count, int(n[row]))
         low[row, column] = interval.low
@@ -278,8 +299,8 @@ def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
 
 
 def interchange_caption(data: InterchangeData) -> str:
-    """The lowest accuracy with the activation and the highest of a control, in words."""
-    whole = data.accuracy[:, 0]
+    """The highest and the lowest accuracy with the activation, and the highest of a control, in words."""
+    whole = data.accuracy[:, 0]  # the other columns are the controls
     lowest = int(whole.argmin())
     return (
         f"Here the activation reaches {whole.max():.2f} at best and {whole[lowest]:.2f} at worst "
@@ -295,7 +316,8 @@ def draw_interchange(data: InterchangeData, axes: Axes) -> None:
         errors = np.stack([accuracy - data.low[:, i], data.high[:, i] - accuracy]).clip(0)
         look = EXCHANGED[name]
         axes.errorbar(accuracy, y + 0.13 * (i - 1), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
-    axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
+    labels = [f"{alignment}\n({n:,} pairs)" for alignment, n in zip(data.alignments, data.n, strict=True)]
+    axes.set_yticks(y, labels)
     axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=3, handletextpad=0.3, columnspacing=1.0)
 

@@ -51,48 +51,63 @@ Exchange = Callable[[LastLayer, Side, Side], Float[Tensor, "B N"]]
 
 
 def layer_1_output(*roles: str) -> Exchange:
-    """Exchanges layer 1's output at the tokens of these roles."""
+    """The exchange of layer 1's output at the tokens of these roles.
 
-    def output(layer: LastLayer, side: Side, where: Tensor) -> Float[Tensor, "n d"]:
-        return side.before[where] - layer.embedded(side.trace.tokens)[where]
+    Both outputs are taken at the positions that these tokens have in the base.
+    """
 
-    def logits(layer: LastLayer, base: Side, source: Side) -> Tensor:
-        where = base.positions.any_of(roles)
+    def output(layer: LastLayer, side: Side, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
+        """What layer 1 wrote at the tokens of the mask: the residual after it minus that before it."""
+        return side.before[mask] - layer.embedded(side.trace.tokens)[mask]
+
+    def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
+        """The base's answer logits after the exchange."""
+        mask = base.positions.any_of(roles)
         before = base.before.clone()
-        before[where] += output(layer, source, where) - output(layer, base, where)
+        before[mask] += output(layer, source, mask) - output(layer, base, mask)
         return layer.answer(before)
 
-    return logits
+    return exchange
 
 
 def query_in_qk2(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """Exchanges the residual of `=` before the last layer, where it is the query of the last layer's scores."""
+    """The base's answer logits with the residual of `=` before the last layer taken from the source, but only as the
+    query of the last layer's scores."""
     pattern = layer.pattern(base.before, query=source.before[:, -1])
     return layer.logits(base.before[:, -1] + layer.attention_output(pattern, base.before))
 
 
 def value(operand: str, earlier: int = 0) -> Exchange:
-    """Exchanges layer 2's output at `=` from the position of an operand's value, or from `earlier` positions before."""
+    """The exchange of layer 2's output at `=` from the position of an operand's value.
+
+    With `earlier`, it is the output from a position that is this much further to the left; nothing where there is none.
+    """
 
     def output(layer: LastLayer, side: Side) -> Float[Tensor, "B d"]:
-        at = side.positions.position(f"{operand}_value") - earlier
-        rows = torch.arange(len(side.before))
-        weight = side.trace.attention(layer.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
-        return layer.attention_output(weight[..., None], side.before[rows, at, None])
+        """What the last layer's attention to this position writes into `=`."""
+        position = side.positions.position(f"{operand}_value") - earlier  # (B,)
+        sequence = torch.arange(len(side.before))
+        pattern = side.trace.attention(
+            layer.stack.config.model.n_layers
+        )  # (B, head, query, key), the last query is `=`
+        weight = pattern[sequence, :, -1, position] * (position >= 0)[:, None]  # (B, head)
+        # Attention that sees this one position alone, with the weight that it has in the whole pattern.
+        return layer.attention_output(weight[..., None], side.before[sequence, position, None])
 
-    def logits(layer: LastLayer, base: Side, source: Side) -> Tensor:
+    def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
+        """The base's answer logits after the exchange."""
         return layer.logits(base.trace.resid_mid + (output(layer, source) - output(layer, base)))
 
-    return logits
+    return exchange
 
 
 def values(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """Exchanges layer 2's output at `=`."""
+    """The base's answer logits with layer 2's output at `=` taken from the source."""
     return layer.logits(base.trace.resid_mid + (source.trace.attention_output - base.trace.attention_output))
 
 
 def mlp2_output(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """Exchanges MLP2's output at `=`."""
+    """The base's answer logits with MLP2's output at `=` taken from the source."""
     return layer.unembedded(base.trace.resid_post + (source.trace.mlp_out - base.trace.mlp_out))
 
 
@@ -159,6 +174,7 @@ class Interchange:
     """Interchange accuracies of models that share a task and a split, on fixed pairs of prompts for every alignment."""
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int):
+        """Draws about n pairs of prompts, and makes those of each alignment from them."""
         task = config.task
         base, source = prompts(config, seen, n)
         both_values = value_pairs(task, base, source, (True, True))
@@ -186,8 +202,11 @@ class Interchange:
         for name in defined_alignments(model.config):
             if name in exchanges:
                 pairs = self.pairs[name]
-                hits = answers_after(layer, exchanges[name], pairs) == pairs.answer
-                outcomes[name] = Outcome(hits, count_variables(task, pairs.base), count_variables(task, pairs.source))
+                outcomes[name] = Outcome(
+                    hits=answers_after(layer, exchanges[name], pairs) == pairs.answer,
+                    base_vars=count_variables(task, pairs.base),
+                    source_vars=count_variables(task, pairs.source),
+                )
         return outcomes
 
 
@@ -195,7 +214,8 @@ def answers_after(layer: LastLayer, exchange: Exchange, pairs: Pairs) -> Int[Ten
     """The answers to the base prompts with an activation taken from the source prompts."""
     answers = []
     for base, source in zip(pairs.base.split(CHUNK), pairs.source.split(CHUNK), strict=True):
-        answers.append(exchange(layer, side(layer, base), side(layer, source)).argmax(-1))
+        logits = exchange(layer, side(layer, base), side(layer, source))
+        answers.append(logits.argmax(-1))
     return torch.cat(answers)
 
 
@@ -212,26 +232,29 @@ PROMPTS = 5000
 
 @per_network()
 def _interchange(network: Network) -> Interchange:
-    """The pairs of prompts for a network."""
+    """The pairs of prompts for a network, ready to be called with its weights."""
     return Interchange(network.config, network.seen, min(network.n, PROMPTS))
 
 
 @per_network(slow=True)
 def interchange_of(network: Network) -> dict[str, Outcome]:
-    """The outcomes of every alignment."""
-    return _interchange(network)(network.stack)
+    """The outcome of every alignment, by its name."""
+    interchange = _interchange(network)
+    return interchange(network.stack)
 
 
 @per_network()
 def elsewhere_of(network: Network) -> dict[str, Outcome]:
-    """The outcomes of every alignment if another activation is exchanged."""
-    return _interchange(network)(network.stack, ELSEWHERE)
+    """The outcome of every alignment if an activation is exchanged that should not hold the variable: a control."""
+    interchange = _interchange(network)
+    return interchange(network.stack, ELSEWHERE)
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
-    """The outcomes of every alignment on this network's initial weights."""
-    return _interchange(network)(untrained(network.config))
+    """The outcome of every alignment on this network's initial weights: a control."""
+    interchange = _interchange(network)
+    return interchange(untrained(network.config))
 
 
 def untrained(config: Config) -> Stack:

@@ -37,15 +37,21 @@ class Pairs:
 
 
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-    """About n pairs of unrelated training sequences, equally many of each of the nine pairs of types."""
+    """About n pairs of unrelated training sequences: base prompts and source prompts.
+
+    There are equally many of each of the nine pairs of types, which are the numbers of variables 0, 1 and 2.
+    """
     types = config.task.variable_counts
-    each = max(1, n // len(types) ** 2)
+    n_each = max(1, n // len(types) ** 2)
 
     def draw(n_vars: int, number: int) -> Tensor:
-        return sequences([config], seen[None], n_vars, each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
+        """Sequences with `n_vars` variables; for each `number` other ones."""
+        return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
-    base = torch.cat([draw(i, j) for i in types for j in types])
-    source = torch.cat([draw(j, len(types) + i) for i in types for j in types])
+    # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.
+    type_pairs = [(base_type, source_type) for base_type in types for source_type in types]
+    base = torch.cat([draw(base_type, source_type) for base_type, source_type in type_pairs])
+    source = torch.cat([draw(source_type, len(types) + base_type) for base_type, source_type in type_pairs])
     return base.contiguous(), source.contiguous()
 
 
@@ -60,7 +66,7 @@ def pairs_with(
 
 
 def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, bool]) -> Pairs:
-    """Pairs whose hybrid is the base with the source's values for the operands marked True."""
+    """Pairs whose hybrid is the base with the source's values for the operands (first, second) marked True."""
     values = torch.where(torch.tensor(operands), roles(task, source).values, roles(task, base).values)
     return pairs_with(task, base, source, with_values(task, base, values))
 
@@ -71,17 +77,18 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     The source is the hybrid with new random values for the assigned numbers.
     """
     positions = Positions(task, base)
-    variables = positions.mask("variables")
-    count = variables.sum(1, keepdim=True)
-    rank = variables.cumsum(1) - 1  # of each variable, from the left
-    variables_first = (~variables).byte().argsort(dim=1, stable=True)  # positions, those of variables first
-    moved = base.gather(1, variables_first.gather(1, (rank + 1) % count))
-    hybrid = torch.where(variables, moved, base)
-    rows = torch.arange(len(base))[:, None] * task.length + torch.arange(task.length)
+    is_variable = positions.mask("variables")  # (B, T), as all below
+    n_variables = is_variable.sum(1, keepdim=True)  # (B, 1)
+    rank = is_variable.cumsum(1) - 1  # at a variable, how many are to the left of it
+    variables_first = (~is_variable).byte().argsort(dim=1, stable=True)  # positions, those of variables first
+    position_of_next = variables_first.gather(1, (rank + 1) % n_variables)
+    hybrid = torch.where(is_variable, base.gather(1, position_of_next), base)
+    places = torch.arange(len(base))[:, None] * task.length + torch.arange(task.length)  # a number for every token
     step = torch.tensor(EvalSteps.INTERCHANGE_VALUES.start)
-    random = words(torch.tensor(0), Stream.EVAL, step, rows, 1)[0]
-    new_values = digit(random, task.modulus)[0]
-    return pairs_with(task, base, torch.where(positions.mask("assigned"), new_values, hybrid), hybrid)
+    random = words(torch.tensor(0), Stream.EVAL, step, places, 1)[0]
+    new_values, _ = digit(random, task.modulus)
+    source = torch.where(positions.mask("assigned"), new_values, hybrid)
+    return pairs_with(task, base, source, hybrid)
 
 
 def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
@@ -91,17 +98,19 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
     `other` must have as many variable operands as the base; if they are in other slots, its operands are exchanged. No
     variable is put into a slot that is banned for it.
     """
-    first, second = slots = operand_slots(task)
+    first, second = operand_slots(task)
     is_variable = roles(task, base).is_variable  # (B, 2)
-    in_other_slots = (roles(task, other).is_variable != is_variable).any(1, keepdim=True)
+    in_other_slots = (roles(task, other).is_variable != is_variable).any(1, keepdim=True)  # (B, 1)
     source = other.clone()
-    source[:, list(slots)] = torch.where(in_other_slots, other[:, [second, first]], other[:, [first, second]])
-    new, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
+    source[:, [first, second]] = torch.where(in_other_slots, other[:, [second, first]], other[:, [first, second]])
+    new_variables, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
     hybrid = base.clone()
-    for i, slot in enumerate(slots):
-        operand = torch.where(is_variable[:, i], new[:, i], source[:, slot])
-        source = _swapped(source, source[:, slot], operand)
-        hybrid[:, slot] = torch.where(is_variable[:, i], new[:, i], base[:, slot])
+    for i, slot in enumerate((first, second)):
+        # In the source, its operand and the new variable exchange their names wherever they occur. Where the base has a
+        # literal, nothing changes.
+        source_operand = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
+        source = _swapped(source, source[:, slot], source_operand)
+        hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
     has_hybrid = has_new & (count_variables(task, other) == is_variable.sum(1))
     hybrid = torch.where(has_hybrid[:, None], hybrid, base)  # elsewhere it may ask for a variable without a value
     return pairs_with(task, base, source, hybrid, has_hybrid)
@@ -110,29 +119,31 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
 def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, " B"]]:
     """For each variable operand another variable that the base assigns, and whether there is one for each.
 
-    The two variables differ, and each is chosen at random among those allowed in its slot.
+    The two variables differ, and each is chosen at random among those allowed in its slot. Where an operand is a
+    literal (`is_variable` is False), its entry has no meaning.
     """
     slots = operand_slots(task)
-    letters = torch.tensor(Vocabulary(task).variables)
+    variables = torch.tensor(Vocabulary(task).variables)  # tokens, (V,)
     in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
-    assigned = ((base[..., None] == letters) & in_prefix).any(1)  # (B, V)
+    is_assigned = ((base[..., None] == variables) & in_prefix).any(1)  # (B, V)
     rows = torch.arange(len(base))
     step = torch.tensor(EvalSteps.INTERCHANGE_QUERIES.start)
     random = words(torch.tensor(0), Stream.EVAL, step, rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT  # (2, B, V)
     has_new = is_variable.any(1)
-    chosen: list[Tensor] = []
+    chosen: list[Tensor] = []  # for each slot, (B,)
     for i, banned in enumerate((task.banned_first, task.banned_second)):
-        allowed = torch.tensor([v not in banned for v in task.variables])
-        candidates = assigned & allowed & (letters != base[:, slots[i], None])
-        if chosen:
-            candidates &= ~(is_variable[:, :1] & (letters == chosen[0][:, None]))
-        best = torch.where(candidates, random[i], -1).max(1)
-        chosen.append(letters[best.indices])
+        is_allowed = torch.tensor([letter not in banned for letter in task.variables])  # (V,)
+        candidates = is_assigned & is_allowed & (variables != base[:, slots[i], None])  # (B, V)
+        if chosen:  # the second differs from the first, if that is a variable
+            candidates &= ~(is_variable[:, :1] & (variables == chosen[0][:, None]))
+        best = torch.where(candidates, random[i], -1).max(1)  # the candidate with the largest random number, or -1
+        chosen.append(variables[best.indices])
         has_new = has_new & ((best.values >= 0) | ~is_variable[:, i])
     return torch.stack(chosen, 1), has_new
 
 
 def _swapped(tokens: Int[Tensor, "B T"], a: Int[Tensor, " B"], b: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """The sequences with a token `a` of each exchanged for `b`, and `b` for `a`."""
-    a, b = a[:, None], b[:, None]
+    """The sequences with token `a` instead of `b` and `b` instead of `a`; each sequence has its own a and b."""
+    a = a[:, None]  # (B, 1)
+    b = b[:, None]
     return torch.where(tokens == a, b, torch.where(tokens == b, a, tokens))

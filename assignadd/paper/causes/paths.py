@@ -76,18 +76,24 @@ class PathAnswers:
 
 
 def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
-    """A mask of the tokens with each of `TOKEN_ROLES`."""
+    """A mask of the tokens with each of `TOKEN_ROLES`, in the same order.
+
+    Operand variables are where the operands are assigned, and operand numbers what is assigned to them there.
+    """
     operand_variables = positions.mask("first_variable") | positions.mask("second_variable")
-    assigned = positions.mask("assigned")
-    operand_numbers = assigned & ~positions.mask("distractors")
-    masks = (
-        operand_variables,
-        operand_numbers,
-        positions.mask("variables") & ~operand_variables,
-        assigned & ~operand_numbers,
-        *(positions.mask(role) for role in ("pads", "plus", "first", "second", "equals")),
-    )
-    return dict(zip(TOKEN_ROLES, masks, strict=True))
+    assigned_numbers = positions.mask("assigned")
+    operand_numbers = assigned_numbers & ~positions.mask("distractors")
+    return {
+        "operand variable": operand_variables,
+        "operand number": operand_numbers,
+        "other variable": positions.mask("variables") & ~operand_variables,
+        "other number": assigned_numbers & ~operand_numbers,
+        "PAD": positions.mask("pads"),
+        "+": positions.mask("plus"),
+        "first": positions.mask("first"),
+        "second": positions.mask("second"),
+        "=": positions.mask("equals"),
+    }
 
 
 class PathPatching:
@@ -95,28 +101,31 @@ class PathPatching:
 
     @torch.no_grad()
     def __init__(self, stack: Stack, tokens: Int[Tensor, "B T"]):
+        """Runs the whole network once, and keeps what each component writes and its means over tokens of a role."""
         task = stack.config.task
         require(stack.config, "path patching", *PAPER_NEEDS)
         self.model = LastLayer(stack)
         self.labels = answers(task, tokens)
+        # A mask of the tokens of each role that occurs, (B, T).
         self.roles = {role: mask for role, mask in token_roles(Positions(task, tokens)).items() if mask.any()}
         self.trace = self.model.trace(tokens)
-        self.pattern = self.trace.attention(1)[:, 0].contiguous()  # (B, T, T)
+        self.pattern = self.trace.attention(1)[:, 0].contiguous()  # of layer 1: query, key; (B, T, T)
         self.embedding = self.model.embedded(tokens)  # (B, T, d)
-        self.values = self.model.copied(tokens)  # (B, T, d)
-        self.layer_1 = self.pattern @ self.values
-        self.layer_2 = self.trace.attention_output
+        self.values = self.model.copied(tokens)  # what layer 1 writes for a unit of attention to a token, (B, T, d)
+        self.layer_1 = self.pattern @ self.values  # (B, T, d)
+        self.layer_2 = self.trace.attention_output  # at `=`, (B, d)
         self.embedding_means = self._means(self.embedding)
         self.layer_1_means = self._means(self.layer_1)
         self.paths = self._paths()
 
     @torch.no_grad()
     def answers(self) -> PathAnswers:
-        """Which sequences are answered correctly by the whole network, with each path replaced, and with few kept."""
+        """Which sequences are answered correctly: by the whole network, with each path replaced, and with all paths
+        replaced that the paper does not describe."""
         return PathAnswers(
-            self._correct(self.trace.logits),
-            {path: self._correct(self.logits({path})) for path in self.paths},
-            self._correct(self.logits(set(self.paths) - PAPER_PATHS)),
+            whole=self._correct(self.trace.logits),
+            patched={path: self._correct(self.logits({path})) for path in self.paths},
+            paper_only=self._correct(self.logits(set(self.paths) - PAPER_PATHS)),
         )
 
     @torch.no_grad()
@@ -124,17 +133,23 @@ class PathPatching:
         """The answer logits with these paths replaced by their means at once."""
         receivers = {path.receiver for path in patched}
         layer_1 = self._layer_1(patched) if LAYER_1 in receivers else self.layer_1
-        before = self.embedding + layer_1
-        read = {at: self._read(at, before, layer_1, patched) for at in (KEY, VALUE, QUERY, MLP2, LOGITS)}
+        before_layer_2 = self.embedding + layer_1  # (B, T, d)
+        read = {
+            receiver: self._read(receiver, before_layer_2, layer_1, patched)
+            for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS)
+        }
         layer_2 = self.layer_2
-        if receivers & {LAYER_1, QUERY, KEY, VALUE}:
-            layer_2 = self.model.attention_output(self.model.pattern(read[KEY], read[QUERY][:, -1]), read[VALUE])
-        mean = self.layer_2.mean(0)
-        into_mlp = read[MLP2][:, -1] + (mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
-        into_logits = read[LOGITS][:, -1] + (mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
+        if receivers & {LAYER_1, QUERY, KEY, VALUE}:  # layer 2's attention has another input
+            pattern = self.model.pattern(read[KEY], read[QUERY][:, -1])
+            layer_2 = self.model.attention_output(pattern, read[VALUE])
+        layer_2_mean = self.layer_2.mean(0)
+        into_mlp = read[MLP2][:, -1] + (layer_2_mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
+        into_logits = read[LOGITS][:, -1] + (layer_2_mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
         if Path(MLP2, "=", LOGITS) in patched:
-            return self.model.logits(into_logits, self.trace.mlp_out.mean(0).expand_as(into_logits))
-        return self.model.logits(into_logits, self.model.mlp(into_mlp))
+            mlp_out = self.trace.mlp_out.mean(0).expand_as(into_logits)
+        else:
+            mlp_out = self.model.mlp(into_mlp)
+        return self.model.logits(into_logits, mlp_out)
 
     def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
         """Which sequences are answered correctly with these logits."""
@@ -144,10 +159,10 @@ class PathPatching:
         """Every path between tokens that this batch has."""
         paths = []
         for role, keys in self.roles.items():
-            receives = (self.pattern * keys[:, None]).sum(-1) > 0
-            for at, queries in self.roles.items():
-                if (queries & receives).any():
-                    paths.append(Path(EMBEDDING, role, LAYER_1, at))
+            attends = (self.pattern * keys[:, None]).sum(-1) > 0  # tokens that attend to this role in layer 1, (B, T)
+            for receiving_role, queries in self.roles.items():
+                if (queries & attends).any():
+                    paths.append(Path(EMBEDDING, role, LAYER_1, receiving_role))
         for sender in (EMBEDDING, LAYER_1):
             for role in self.roles:
                 receivers = (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE)
@@ -156,33 +171,45 @@ class PathPatching:
 
     @cached_property
     def _changes_of_layer_1(self) -> dict[str, Float[Tensor, "B T d"]]:
-        """By the role of the senders, what replaces their contribution through layer 1 to each token by its mean."""
-        sent = {role: (self.pattern * keys[:, None]) @ self.values for role, keys in self.roles.items()}
-        return {role: self._means(x) - x for role, x in sent.items()}
+        """By the role of the senders, the mean of what they contribute through layer 1 to each token, minus it."""
+        changes = {}
+        for role, keys in self.roles.items():
+            contribution = (self.pattern * keys[:, None]) @ self.values  # (B, T, d)
+            changes[role] = self._means(contribution) - contribution
+        return changes
 
     def _layer_1(self, patched: Collection[Path]) -> Float[Tensor, "B T d"]:
         """What layer 1 writes if these paths through its attention are replaced."""
         written = self.layer_1.clone()
         for role, change in self._changes_of_layer_1.items():
-            receiving_roles = [at for at in self.roles if Path(EMBEDDING, role, LAYER_1, at) in patched]
+            receiving_roles = [
+                receiving_role for receiving_role in self.roles
+                if Path(EMBEDDING, role, LAYER_1, receiving_role) in patched
+            ]  # fmt: skip
             if receiving_roles:
                 written.addcmul_(self._any(receiving_roles), change)
         return written
 
     def _read(
-        self, receiver: str, before: Float[Tensor, "B T d"], layer_1: Float[Tensor, "B T d"], patched: Collection[Path]
+        self,
+        receiver: str,
+        before_layer_2: Float[Tensor, "B T d"],
+        layer_1: Float[Tensor, "B T d"],
+        patched: Collection[Path],
     ) -> Float[Tensor, "B positions d"]:
         """The residual before layer 2 as this receiver reads it, if these paths to it are replaced.
 
-        Keys and values are read at every position, all else at `=`, the last.
+        `before_layer_2` is this residual without replacements, and `layer_1` the part of it that layer 1 wrote. Keys
+        and values are read at every position, all else at `=`, the last.
         """
-        at = slice(None) if receiver in (KEY, VALUE) else slice(-1, None)
-        read = before[:, at]
-        means = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
-        for sender, part, mean in means:
-            roles = [role for role in self.roles if Path(sender, role, receiver) in patched]
-            if roles:
-                read = torch.addcmul(read, self._any(roles)[:, at], mean[:, at] - part[:, at])
+        positions = slice(None) if receiver in (KEY, VALUE) else slice(-1, None)
+        read = before_layer_2[:, positions]
+        parts = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
+        for sender, part, means in parts:
+            sending_roles = [role for role in self.roles if Path(sender, role, receiver) in patched]
+            if sending_roles:
+                change = means[:, positions] - part[:, positions]
+                read = torch.addcmul(read, self._any(sending_roles)[:, positions], change)
         return read
 
     def _any(self, roles: Sequence[str]) -> Float[Tensor, "B T 1"]:
@@ -192,8 +219,8 @@ class PathPatching:
     def _means(self, part: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """At every token, the mean of `part` over all tokens of the same role."""
         means = torch.empty_like(part)
-        for where in self.roles.values():
-            means[where] = part[where].mean(0)
+        for mask in self.roles.values():
+            means[mask] = part[mask].mean(0)
         return means
 
 

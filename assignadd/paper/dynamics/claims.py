@@ -1,6 +1,7 @@
 """Claims of sections 1 and 4 and appendix B: the order of the skills, and the routing measures between the spikes.
 
-Also what the claims about the two spikes share: numbers at evaluations and at checkpoints along training.
+Also what the claims about the two spikes share: numbers at evaluations and at checkpoints along training. `uses` marks
+a measure with the checkpoints that it looks at, which its record names.
 """
 
 from __future__ import annotations
@@ -46,35 +47,41 @@ BEFORE, AFTER = 0, 1
 
 
 def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, *arguments)` along all evaluations of the training; None where there is only one."""
+    """`measure(network, *arguments)` as a measure that looks at all evaluations; None where there is only one."""
 
     @uses(lambda network: curves_of(network).steps.tolist())
-    def of_network(network: Network) -> Measured | None:
+    def measured_along_training(network: Network) -> Measured | None:
         return measure(network, *arguments) if followed(network) else None
 
-    return of_network
+    return measured_along_training
 
 
 def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, spike, *arguments)` with the `first_spike` or `second_spike`; None where there is none."""
+    """`measure(network, spike, *arguments)` as a measure; None where there is no such spike.
 
-    def of_spike(network: Network) -> Measured | None:
+    `which` is `first_spike` or `second_spike`.
+    """
+
+    def measured_at_spike(network: Network) -> Measured | None:
         spike: Spike | None = getattr(phases_of(network), which)
         return None if spike is None else measure(network, spike, *arguments)
 
-    return along(of_spike)
+    return along(measured_at_spike)
 
 
 def share_of_sets(network: Network, accuracy: float, sets: Sequence[str]) -> Measured:
-    """The mean accuracy on these sets at one evaluation, with the noise of their sequences."""
-    n = curves_of(network).n * sum(name in curves_of(network).accuracy for name in sets)
+    """A mean accuracy on these sets at one evaluation as a number with the interval of their sequences."""
+    curves = curves_of(network)
+    n_recorded = sum(name in curves.accuracy for name in sets)
+    n = curves.n * n_recorded  # sequences of these sets together
     return Measured.share(round(accuracy * n), n, "sequences")
 
 
 def recorded(network: Network, sets: Sequence[str], step: int) -> Measured:
     """The mean accuracy on these sets at the last evaluation up to a step."""
     curves = curves_of(network)
-    return share_of_sets(network, float(curves.mean(sets)[curves.steps <= step][-1]), sets)
+    up_to_step = curves.mean(sets)[curves.steps <= step]
+    return share_of_sets(network, float(up_to_step[-1]), sets)
 
 
 def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -> Measured:
@@ -83,8 +90,12 @@ def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -
 
 
 def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
-    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
-    delay = steps_between(skill_onset(curves, earlier), skill_onset(curves, later), int(curves.steps[-1]))
+    """Steps from the onset of the `earlier` sets to that of the `later` ones; None where the later never came.
+
+    An onset is the first step with lasting accuracy of 95 % on all of the sets.
+    """
+    last_step = int(curves.steps[-1])
+    delay = steps_between(skill_onset(curves, earlier), skill_onset(curves, later), last_step)
     if delay is None:
         return None
     return Measured(delay.steps, delay.low, delay.high, len(curves.steps), "evaluations")
@@ -94,7 +105,10 @@ def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) ->
 
 
 def around_first_spike(network: Network) -> Steps | None:
-    """The last checkpoint before the first spike and the first after it; None if there is no spike or none is near."""
+    """The last checkpoint before the first spike and the first after it.
+
+    None if there is no spike, or if no checkpoint is within `APART` steps of it on one of its sides.
+    """
     spike = phases_of(network).first_spike
     steps = network.steps
     if spike is None:
@@ -105,14 +119,17 @@ def around_first_spike(network: Network) -> Steps | None:
 
 
 def at_first_spike(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, steps, *arguments)` with the checkpoints around the first spike; None where there are none."""
+    """`measure(network, steps, *arguments)` as a measure; None where there are no checkpoints near the first spike.
+
+    `steps` are those of the checkpoints before and after this spike.
+    """
 
     @uses(lambda network: around_first_spike(network) or ())
-    def of_network(network: Network) -> Measured | None:
+    def measured_at_spike(network: Network) -> Measured | None:
         steps = around_first_spike(network)
         return None if steps is None else measure(network, steps, *arguments)
 
-    return of_network
+    return measured_at_spike
 
 
 def exam(network: Network, evalset: EvalSet) -> Exam:
@@ -134,20 +151,25 @@ def trajectory_at(network: Network, column: str, step: int) -> float:
 
 
 def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
-    """The share of checkpoints whose number fulfils a rule; the interval has those that surely and that perhaps do."""
+    """The share of checkpoints whose number fulfils a rule; `measured` has the number of each.
+
+    The interval reaches from the share that fulfils it with its whole interval to the share whose interval does not
+    rule it out.
+    """
     n = len(measured)
-    by_value = [rule.verdict(Interval(m.value, m.value)) for m in measured]
-    by_interval = [rule.verdict(m) for m in measured]
+    by_value = [rule.verdict(Interval(number.value, number.value)) for number in measured]
+    by_interval = [rule.verdict(number) for number in measured]
     low = by_interval.count(HOLDS) / n
     high = (n - by_interval.count(FAILS)) / n
-    return Measured(by_value.count(HOLDS) / n, low, high, n, "checkpoints")
+    value = by_value.count(HOLDS) / n
+    return Measured(value, low, high, n, "checkpoints")
 
 
 # The order of the skills
 
 
 def in_order(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
-    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
+    """`skill_delay` of one network: positive where the `earlier` sets are learned before the `later` ones."""
     return skill_delay(curves_of(network), earlier, later)
 
 
@@ -155,20 +177,27 @@ def number_of_phases(network: Network) -> Measured:
     """The number of phases of training; the lower end counts those that are certain in spite of evaluation noise."""
     phases = phases_of(network)
     onsets = [onset for onset in (phases.addition, phases.binding, phases.refinement) if onset is not None]
-    certain = sum(onset.high is not None for onset in onsets)
-    return Measured(len(onsets), certain, len(onsets), 3, "phases looked for")
+    # An onset without a latest possible step may be due to the noise of the evaluations.
+    n_certain = sum(onset.high is not None for onset in onsets)
+    return Measured(len(onsets), n_certain, len(onsets), 3, "phases looked for")
 
 
 def before_binding(set_name: str) -> Measure:
-    """The accuracy on a set just before the first spike, or at the end of training where there is none.
+    """The measure of the accuracy on a set just before the first spike, or at the end of training without a spike.
 
     Accuracy is measured on new sequences at the last checkpoint before the spike. Without a checkpoint near it, it is
     that of the last evaluation, which may have too few sequences to tell 99 % from 100 %.
     """
-    (evalset,) = [s for s in EVAL_SETS if s.name == set_name]
+    evalset = next(evalset for evalset in EVAL_SETS if evalset.name == set_name)
 
-    @uses(lambda network: (around_first_spike(network) or (network.step,))[:1])
-    def measure(network: Network) -> Measured | None:
+    def checkpoints(network: Network) -> list[int]:
+        """The checkpoint that the measure looks at."""
+        steps = around_first_spike(network)
+        return [network.step] if steps is None else [steps[BEFORE]]
+
+    @uses(checkpoints)
+    def accuracy_before_spike(network: Network) -> Measured | None:
+        """The accuracy of one network; None where its training was evaluated only once."""
         if not followed(network):
             return None
         spike = phases_of(network).first_spike
@@ -179,7 +208,7 @@ def before_binding(set_name: str) -> Measure:
             return recorded(network, [set_name], spike.before)
         return accuracy_at(network, evalset, steps[BEFORE])
 
-    return measure
+    return accuracy_before_spike
 
 
 def circuit_accuracy(network: Network, steps: Steps) -> Measured:
@@ -199,26 +228,35 @@ def after_second_phase(network: Network) -> int | None:
     end = phases_of(network).trained if followed(network) else None
     if end is None:
         return None
-    return next((step for step in network.steps if end.step <= step <= end.step + APART), None)
+    steps_near = [step for step in network.steps if end.step <= step <= end.step + APART]
+    return steps_near[0] if steps_near else None
 
 
 def probe(checkpoint: Callable[[Network], int | None], training_steps: int | None) -> Measure:
-    """Test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
+    """The measure of the test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
 
-    Counted by sequences. Each has several numbers, so the interval is conservative (see `measures.columns`).
+    `checkpoint` chooses it; where it has none, the measure is None. The probe is trained for this number of steps, or
+    until it converges where that is None. Counted by sequences: each has several numbers, so the interval is
+    conservative (see `measures.columns`).
     """
 
-    @uses(lambda network: [step for step in [checkpoint(network)] if step is not None])
-    def measure(network: Network) -> Measured | None:
+    def checkpoints(network: Network) -> list[int]:
+        """The checkpoint that the measure looks at, if there is one."""
+        step = checkpoint(network)
+        return [] if step is None else [step]
+
+    @uses(checkpoints)
+    def probe_accuracy(network: Network) -> Measured | None:
+        """The share of the probe's test sequences that it classifies correctly; None without this checkpoint."""
         step = checkpoint(network)
         if step is None:
             return None
         tokens = exam(network, ONE_VARIABLE).tokens
         accuracy = float(probe_l1_var_from_num(network.stack_at(step), tokens, training_steps))
-        tested = network.n - int(TRAIN_SHARE * network.n)
-        return Measured.share(round(accuracy * tested), tested, "sequences")
+        n_tested = network.n - int(TRAIN_SHARE * network.n)
+        return Measured.share(round(accuracy * n_tested), n_tested, "sequences")
 
-    return measure
+    return probe_accuracy
 
 
 ONSET = f"An onset is the start of 1,000 steps with at least {100 * THRESHOLD:.0f} % on each of the sets."
@@ -275,38 +313,44 @@ PLATEAU = Between(0.8, 0.99)
 
 
 def is_between_spikes(network: Network) -> np.ndarray:
-    """Which checkpoints are from the end of the first spike to the beginning of the second; none without both."""
-    phases, steps = phases_of(network), trajectory_of(network)["step"]
+    """A mask of the checkpoints from the end of the first spike to the beginning of the second; empty without both."""
+    phases = phases_of(network)
+    steps = trajectory_of(network)["step"]  # (checkpoints,)
     if not followed(network) or phases.first_spike is None or phases.second_spike is None:
         return np.zeros(len(steps), dtype=bool)
     return (steps >= phases.first_spike.end) & (steps <= phases.second_spike.begin)
 
 
 def between_spikes(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, chosen, *arguments)` with the checkpoints between the spikes; None where there are none."""
+    """`measure(network, chosen, *arguments)` as a measure; None where there are no checkpoints between the spikes.
+
+    `chosen` is the mask of these checkpoints.
+    """
 
     @uses(lambda network: trajectory_of(network)["step"][is_between_spikes(network)].tolist())
-    def of_network(network: Network) -> Measured | None:
+    def measured_between_spikes(network: Network) -> Measured | None:
         chosen = is_between_spikes(network)
         return measure(network, chosen, *arguments) if chosen.any() else None
 
-    return of_network
+    return measured_between_spikes
 
 
 def pattern_stays(network: Network, chosen: np.ndarray, pattern: str) -> Measured | None:
-    """The share of checkpoints with a rate on the plateau; None for a task without two-variable sums.
+    """The share of the chosen checkpoints at which the rate of an attention pattern is from 80 to 99 %.
 
-    The rate of the attention pattern is the mean over sums with one and with two variables.
+    The rate is the mean over sums with one and with two variables. None for a task without two-variable sums.
     """
     if len(network.types) <= 2:
         return None
-    n = 2 * SEQUENCES
-    rates = (column_of(network, f"{pattern} (1-var)") + column_of(network, f"{pattern} (2-var)"))[chosen] / 2
+    one_variable = column_of(network, f"{pattern} (1-var)")
+    two_variables = column_of(network, f"{pattern} (2-var)")
+    rates = (one_variable + two_variables)[chosen] / 2
+    n = 2 * SEQUENCES  # of both types at each checkpoint
     return share_of_checkpoints(PLATEAU, [Measured.share(rate * n, n, "sequences") for rate in rates.tolist()])
 
 
 def identity_stays(network: Network, chosen: np.ndarray) -> Measured:
-    """The share of checkpoints at which 80 to 99 % of the variables match themselves best under QK2."""
+    """The share of the chosen checkpoints at which 80 to 99 % of the variables match themselves best under QK2."""
     V = network.config.task.n_vars
     shares = column_of(network, "qk2_ov1_var_identity")[chosen].tolist()
     return share_of_checkpoints(PLATEAU, [Measured.exactly(share, V, "variables") for share in shares])

@@ -17,7 +17,8 @@ from assignadd.figure.record import FigureData, FigureRecord
 from assignadd.figure.style import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column
 
-SHOWN = {m.family: m for m in COLUMNS if m.panel}
+# The measures that the figure shows, by their names.
+SHOWN = {column.family: column for column in COLUMNS if column.panel}
 
 
 @dataclass(frozen=True)
@@ -34,37 +35,57 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    by_type = {}  # (types, checkpoints) for each of the measures that the network has
+    by_measure = {}  # (types, checkpoints) for each of the measures that the network has
     for name, measure in SHOWN.items():
-        if names := measure.columns(columns):
-            by_type[name] = np.stack([columns[column] for column in names])
-    mean = np.stack([curves.mean(0) for curves in by_type.values()])
-    low = np.stack([curves.min(0) for curves in by_type.values()])
-    high = np.stack([curves.max(0) for curves in by_type.values()])
-    return ProgressMeasuresData(columns["step"], list(by_type), mean, low, high, *phase_ends(phases), phases.summary)
+        column_names = measure.columns(columns)  # one for each type of sequences
+        if column_names:
+            by_measure[name] = np.stack([columns[column_name] for column_name in column_names])
+    phase_names, ends = phase_ends(phases)
+    return ProgressMeasuresData(
+        steps=columns["step"],
+        names=list(by_measure),
+        measures=np.stack([curves.mean(0) for curves in by_measure.values()]),
+        low=np.stack([curves.min(0) for curves in by_measure.values()]),
+        high=np.stack([curves.max(0) for curves in by_measure.values()]),
+        phases=phase_names,
+        ends=ends,
+        summary=phases.summary,
+    )
 
 
 def progress_measures_caption(data: ProgressMeasuresData) -> str:
-    """The values of both groups of measures where the first phase ends, in words."""
-    before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1 if "addition" in data.phases else -1
+    """The paper's measures of both panels at the end of the first phase, in words.
+
+    Where training has no such phase with a checkpoint behind it, or the architecture lacks the measures of a panel, it
+    is the summary of the phases.
+    """
+    in_short = f"In this run: {data.summary}."
+    if "addition" not in data.phases:
+        return in_short
+    before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1  # the last checkpoint of the first phase
     if not 0 <= before < len(data.steps) - 1:
-        return f"In this run: {data.summary}."
-    rows = {name: values for name, values in zip(data.names, data.measures, strict=True) if SHOWN[name].paper}
-    first = {name: values for name, values in rows.items() if SHOWN[name].panel == ADDING_AND_COPYING}
-    below = [values for name, values in rows.items() if SHOWN[name].panel == ROUTING]
-    if not first or not below:  # not defined for this architecture
-        return f"In this run: {data.summary}."
-    lowest = min(first, key=lambda name: first[name][before])
-    routing = np.mean(below, axis=0)
+        return in_short
+    upper: dict[str, np.ndarray] = {}
+    lower: dict[str, np.ndarray] = {}
+    for name, values in zip(data.names, data.measures, strict=True):
+        if SHOWN[name].paper and SHOWN[name].panel == ADDING_AND_COPYING:
+            upper[name] = values
+        elif SHOWN[name].paper and SHOWN[name].panel == ROUTING:
+            lower[name] = values
+    if not upper or not lower:
+        return in_short
+    lowest = min(upper, key=lambda name: upper[name][before])
+    routing = np.mean(list(lower.values()), axis=0)  # (checkpoints,)
     return (
         f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
-        f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
+        f"{SHOWN[lowest].text(upper[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
         f"{routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
     )
 
 
-def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
-    upper, lower = made.subplots(2, 1, sharex=True)
+def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
+    """Draws measures of adding and copying above and of routing below, with a line where each phase ends."""
+    upper, lower = figure.subplots(2, 1, sharex=True)
     for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
         shown = [(row, name) for row, name in enumerate(data.names) if SHOWN[name].panel == title]
         for row, name in shown:
@@ -81,7 +102,7 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
 
 
 def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Column) -> None:
-    """A curve with the range of its types; thin for a variant of ours."""
+    """Draws one measure, `data.measures[row]`: its curve, thin for a variant of ours, and the range of its types."""
     width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
     line: Any = {"color": measure.colour, "linestyle": measure.line, "linewidth": width, "zorder": zorder}
     label = "\n".join(wrap(measure.label, 26))

@@ -36,15 +36,19 @@ WITHIN = 100
 
 
 def duration(network: Network, spike: Spike) -> Measured:
-    """Steps from the last evaluation on the lower plateau to the first on the upper one."""
+    """Steps from the last evaluation on the lower plateau of the spike to the first on the upper one."""
     curves = curves_of(network)
-    n = curves.n * sum(name in curves.accuracy for name in BINDING_SETS)
+    n_recorded = sum(name in curves.accuracy for name in BINDING_SETS)
+    n = curves.n * n_recorded  # sequences of these sets together
     time = rise_time(curves.steps, curves.mean(BINDING_SETS), n, spike)
     return Measured(time.steps, time.low, time.high, len(curves.steps), "evaluations")
 
 
 def share_within(network: Network, spike: Spike) -> Measured | None:
-    """The share of the rise that falls between two evaluations at most 100 steps apart."""
+    """The share of the spike's rise between the two evaluations around its steepest step.
+
+    None if these are more than 100 steps apart.
+    """
     if spike.after - spike.before > WITHIN:
         return None
     jump = rise_of_mean(network, spike, BINDING_SETS)
@@ -57,7 +61,7 @@ def rise_of_mean(network: Network, spike: Spike, sets: Sequence[str]) -> Measure
 
 
 def smallest_rise(network: Network, spike: Spike) -> Measured | None:
-    """The smallest rise of any set with variables in trained slots, between the same two evaluations."""
+    """The smallest rise of any set with variables in trained slots, between the evaluations around the spike."""
     recorded_sets = [name for name in BINDING_SETS if name in curves_of(network).accuracy]
     return lowest(rise_of_mean(network, spike, [name]) for name in recorded_sets)
 
@@ -66,46 +70,56 @@ def smallest_rise(network: Network, spike: Spike) -> Measured | None:
 def attention_from_equals(network: Network, step: int) -> tuple[Tensor, Tensor]:
     """Layer-1 attention of `=` on trained one-variable sums, (B, T), and which operand is the variable, (B, 2)."""
     require(network.config, "the attention of = in layer 1", ONE_HEAD, SECOND_LAYER)
-    tokens = exam(network, ONE_VARIABLE).tokens
-    attention = trace(network.stack_at(step), tokens).attention(1)[0, :, 0, -1]
+    tokens = exam(network, ONE_VARIABLE).tokens  # (1, B, T)
+    attention = trace(network.stack_at(step), tokens).attention(1)  # (1, B, head, query, key)
+    from_equals = attention[0, :, 0, -1]  # (B, T)
     is_variable = roles(network.config.task, tokens[0]).is_variable
-    return attention.clone(), is_variable  # a copy, without the attention of all other queries
+    return from_equals.clone(), is_variable  # a copy, so that the attention of all other queries is not stored
 
 
 def on_both_slots(network: Network, step: int) -> Tensor:
     """Whether the two keys that `=` attends to most in layer 1 are the operand slots, for each sequence, (B,)."""
     attention, is_variable = attention_from_equals(network, step)
-    return top_keys_are(attention, torch.tensor(operand_slots(network.config.task)).expand_as(is_variable))
+    slots = torch.tensor(operand_slots(network.config.task)).expand_as(is_variable)  # (B, 2)
+    return top_keys_are(attention, slots)
 
 
 def attention_change(network: Network, steps: Steps) -> Measured:
-    """The change, on the same sequences, of the share of sequences whose top two keys are the operand slots."""
+    """The change across the spike of the share of sequences, the same before and after, in which `=` attends to both
+    operand slots: they are its top two keys in layer 1."""
     before = on_both_slots(network, steps[BEFORE])
     after = on_both_slots(network, steps[AFTER])
     return mean_of(after.float() - before.float(), "sequences")
 
 
 def attention_after(network: Network, steps: Steps) -> Measured:
-    """The share of sequences whose top two keys are the operand slots, just after the spike."""
-    return Measured.share(int(on_both_slots(network, steps[AFTER]).sum()), network.n, "sequences")
+    """The share of sequences in which both operand slots are the top two keys of `=` in layer 1, after the spike."""
+    n_attending = int(on_both_slots(network, steps[AFTER]).sum())
+    return Measured.share(n_attending, network.n, "sequences")
 
 
 def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
-    """The mean layer-1 attention of `=` to the variable in this slot, just before the spike."""
-    attention, is_variable = attention_from_equals(network, steps[BEFORE])
+    """The mean layer-1 attention of `=` to the variable just before the spike, on sums with the variable in this slot.
+
+    `slot` is 0 for the first operand and 1 for the second.
+    """
+    attention, is_variable = attention_from_equals(network, steps[BEFORE])  # (B, T), (B, 2)
     position = operand_slots(network.config.task)[slot]
     return mean_of(attention[is_variable[:, slot], position], "sequences")
 
 
 def margins_grown(network: Network, steps: Steps) -> Measured:
-    """The share of variables whose margin (the score with themselves over the best other) grows with the spike."""
+    """The share of variables whose margin (QK2 score with themselves minus the best other) grows with the spike."""
     before = qk2_ov1_var_margin(network.stack_at(steps[BEFORE]))[0]
     after = qk2_ov1_var_margin(network.stack_at(steps[AFTER]))[0]
     return Measured.share(int((after > before).sum()), len(after), "variables")
 
 
 def margin_of_final(network: Network, steps: Steps, when: int) -> Measured | None:
-    """The mean margin of the diagonal just before or after the spike, divided by that of the last network."""
+    """The mean margin of all variables just before or after the spike, divided by that at the end of training.
+
+    `when` is BEFORE or AFTER. None where the margin at the end is not positive.
+    """
     margin = float(qk2_ov1_var_margin(network.stack_at(steps[when])).mean())
     final = float(qk2_ov1_var_margin(network.stack).mean())
     return Measured.exactly(margin / final, network.config.task.n_vars, "variables") if final > 0 else None

@@ -1,6 +1,7 @@
 """Claims of section 6 on the second spike (figure late): the variable that is learned last, and why it fails before.
 
-"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy.
+"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy. `uses` marks a measure
+with the checkpoints that it looks at, which its record names.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ COMPARED = {s.name: f"{s.n_vars}-var train" for s in EVAL_SETS if s.n_banned}
 
 
 def on_plateau(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
-    """Accuracy on one set, pooled over the evaluations of the 1,000 steps before a spike or after it."""
+    """Accuracy on one set, pooled over the evaluations of the 1,000 steps before a spike or after it.
+
+    `when` is BEFORE or AFTER.
+    """
     curves = curves_of(network)
     if when == BEFORE:
         chosen = (curves.steps > spike.begin - LASTING) & (curves.steps <= spike.begin)
@@ -64,20 +68,24 @@ def on_plateau(network: Network, set_name: str, spike: Spike, when: int) -> Meas
 
 def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     """The largest rise, across the second spike, of any set without banned slots."""
-    return highest(
-        difference(on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE))
-        for name in (*LITERAL_SETS, *BINDING_SETS)
-        if name in curves_of(network).accuracy
-    )
+    rises = []
+    for name in (*LITERAL_SETS, *BINDING_SETS):
+        if name in curves_of(network).accuracy:
+            before = on_plateau(network, name, spike, BEFORE)
+            after = on_plateau(network, name, spike, AFTER)
+            rises.append(difference(after, before))
+    return highest(rises)
 
 
 def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
-    """The lowest accuracy with banned slots minus that of trained sums with as many variables, after the spike."""
-    return lowest(
-        difference(on_plateau(network, banned, spike, AFTER), on_plateau(network, trained, spike, AFTER))
-        for banned, trained in COMPARED.items()
-        if banned in curves_of(network).accuracy
-    )
+    """The lowest difference, after the spike, of a set with banned slots from trained sums with as many variables."""
+    differences = []
+    for banned_set, trained_set in COMPARED.items():
+        if banned_set in curves_of(network).accuracy:
+            on_banned = on_plateau(network, banned_set, spike, AFTER)
+            on_trained = on_plateau(network, trained_set, spike, AFTER)
+            differences.append(difference(on_banned, on_trained))
+    return lowest(differences)
 
 
 # The spike of the late variable
@@ -89,9 +97,11 @@ def sums_with(network: Network, late: LateVariable, n_vars: int) -> EvalSet:
     `n_vars` is 1 or 2: the other operand is a literal or another variable.
     """
     task = network.config.task
-    v, first = task.variables.index(late.variable), late.slot == SLOTS[0]
-    n_banned = count_banned(task, *((v, LITERAL) if first else (LITERAL, v)))
-    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, (v,) if first else (None, v))
+    variable = task.variables.index(late.variable)
+    is_first = late.slot == SLOTS[0]
+    n_banned = count_banned(task, variable, LITERAL) if is_first else count_banned(task, LITERAL, variable)
+    in_slots = (variable,) if is_first else (None, variable)  # None: any operand
+    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, in_slots)
 
 
 def most_variables(network: Network) -> int:
@@ -101,15 +111,20 @@ def most_variables(network: Network) -> int:
 
 @per_network()
 def late_variable_curve(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The checkpoints from the first spike on, and the accuracy on the late variable's sums at each of them."""
-    first, late = phases_of(network).first_spike, late_variable_of(network)
-    assert first is not None and late is not None
-    steps = trajectory_of(network)["step"]
-    steps = steps[steps >= first.after]
+    """The checkpoints from the first spike on, and the accuracy on the late variable's sums at each of them.
+
+    Only for a network that has both a first spike and a late variable.
+    """
+    first_spike = phases_of(network).first_spike
+    late = late_variable_of(network)
+    assert first_spike is not None and late is not None
+    all_steps = trajectory_of(network)["step"]
+    steps = all_steps[all_steps >= first_spike.after]
     n = min(network.n, CURVE_SEQUENCES)
-    sums = Exam([network.config], network.seen[None], [sums_with(network, late, most_variables(network))], n)
-    correct = [int(sums.count_correct(network.stack_at(step))) for step in steps.tolist()]
-    return steps, np.array(correct) / n
+    evalset = sums_with(network, late, most_variables(network))
+    sums = Exam([network.config], network.seen[None], [evalset], n)
+    n_correct = [int(sums.count_correct(network.stack_at(step))) for step in steps.tolist()]
+    return steps, np.array(n_correct) / n
 
 
 @per_network()
@@ -122,64 +137,70 @@ def around_late_spike(network: Network) -> Steps | None:
     if phases_of(network).first_spike is None or late is None or late.spike is None:
         return None
     steps, accuracy = late_variable_curve(network)
-    low = float(np.median(accuracy[steps <= late.spike.begin]))
+    low = float(np.median(accuracy[steps <= late.spike.begin]))  # the plateaus before and after the spike
     high = float(np.median(accuracy[steps >= late.spike.end]))
-    below = steps[(steps <= late.spike.after) & (accuracy <= low + ON_PLATEAU * (high - low))]
-    above = steps[(steps >= late.spike.after) & (accuracy >= high - ON_PLATEAU * (high - low))]
-    before = below[-1] if len(below) else steps[0]
-    after = above[0] if len(above) else steps[-1]
+    margin = ON_PLATEAU * (high - low)
+    on_low = steps[(steps <= late.spike.after) & (accuracy <= low + margin)]
+    on_high = steps[(steps >= late.spike.after) & (accuracy >= high - margin)]
+    before = on_low[-1] if len(on_low) else steps[0]
+    after = on_high[0] if len(on_high) else steps[-1]
     return int(before), int(after)
 
 
 def at_late_spike(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, late, steps, *arguments)` with the late variable and the checkpoints around its spike.
+    """`measure(network, late, steps, *arguments)` as a measure; None where there is no late variable with a spike.
 
-    None where it has no spike.
+    `late` is this variable, `steps` are those of the checkpoints before and after its spike.
     """
 
     @uses(lambda network: around_late_spike(network) or ())
-    def of_network(network: Network) -> Measured | None:
+    def measured_at_spike(network: Network) -> Measured | None:
         steps = around_late_spike(network)
         return None if steps is None else measure(network, late_variable_of(network), steps, *arguments)
 
-    return of_network
+    return measured_at_spike
 
 
 def late_is_banned(network: Network) -> Measured | None:
-    """Whether the late variable is in a banned slot."""
+    """Whether the late variable is in a banned slot, as 1 or 0; None where there is no late variable."""
     late = late_variable_of(network)
     if late is None:
         return None
-    return Measured.exactly(float(late.banned), 2 * network.config.task.n_vars, "variables in slots")
+    n_combinations = 2 * network.config.task.n_vars  # of a variable and one of two slots
+    return Measured.exactly(float(late.banned), n_combinations, "variables in slots")
 
 
 # Its accuracy, and that of the other variables
 
 
 def late_accuracy(network: Network, late: LateVariable, steps: Steps, when: int) -> Measured:
-    """Accuracy on sums with the late variable in its slot, before or after the spike."""
+    """Accuracy on sums with the late variable in its slot, before or after the spike (`when` is BEFORE or AFTER)."""
     return accuracy_at(network, sums_with(network, late, most_variables(network)), steps[when])
 
 
 def accuracy_rise(network: Network, late: LateVariable, steps: Steps) -> Measured:
-    """The change of that accuracy across the spike."""
+    """The change across the spike of the accuracy on sums with the late variable in its slot."""
     return difference(late_accuracy(network, late, steps, AFTER), late_accuracy(network, late, steps, BEFORE))
 
 
 def lowest_of_others(network: Network, late: LateVariable, steps: Steps) -> Measured | None:
-    """The lowest accuracy of any other variable in any slot before the spike."""
+    """The lowest accuracy before the spike of any variable in any slot, without the late variable in its slot."""
     sums = variable_exam([network.config], network.seen[None], min(network.n, PER_VARIABLE))
-    correct = sums.count_correct(network.stack_at(steps[BEFORE]))[0].tolist()
-    by_name = dict(zip(sums.names, correct, strict=True))
-    del by_name[f"{late.variable} {late.slot}"]
-    return lowest(Measured.share(k, sums.n, "sequences") for k in by_name.values())
+    counts = sums.count_correct(network.stack_at(steps[BEFORE]))[0].tolist()
+    n_correct = dict(zip(sums.names, counts, strict=True))  # by variable and slot, such as "b second"
+    del n_correct[f"{late.variable} {late.slot}"]
+    return lowest(Measured.share(count, sums.n, "sequences") for count in n_correct.values())
 
 
 # Its attention scores
 
 
 def attended(network: Network, late: LateVariable, steps: Steps, when: int, n_vars: int) -> Measured | None:
-    """The share of sums with the late variable in which its value is among the top two keys of `=` in layer 2."""
+    """The share of sums with the late variable in which its value is among the top two keys of `=` in layer 2.
+
+    `when` is BEFORE or AFTER the spike; `n_vars` is the number of variables in the sums. None where the task has no
+    such sums.
+    """
     if n_vars > network.config.task.max_assignments:
         return None
     tokens = exam(network, sums_with(network, late, n_vars)).tokens
@@ -189,24 +210,28 @@ def attended(network: Network, late: LateVariable, steps: Steps, when: int, n_va
 
 TOKEN, POSITION = 0, 1  # the rows of figure late (c)
 Parts = tuple[int, ...]
+"""The rows whose sum is meant: TOKEN, POSITION or both."""
 
 
 def qk1_scores(network: Network, late: LateVariable, step: int, parts: Parts) -> tuple[float, np.ndarray]:
-    """The QK1 score of `=` for the late variable, and for each other one, due to its token, its position or both."""
-    of_parts = qk1_equals_parts(network.stack_at(step))[0].detach().numpy()  # (2, V)
-    scores = of_parts[list(parts)].sum(0)
+    """The QK1 score of `=` for the late variable, and those for all other variables, at one checkpoint.
+
+    `parts` says whether it is the score of the token `=`, of its position, or their sum.
+    """
+    scores_by_part = qk1_equals_parts(network.stack_at(step))[0].detach().numpy()  # (2, V)
+    scores = scores_by_part[list(parts)].sum(0)  # (V,)
     v = network.config.task.variables.index(late.variable)
     return float(scores[v]), np.delete(scores, v)
 
 
 def above_lowest_other(network: Network, late: LateVariable, steps: Steps, parts: Parts) -> Measured:
-    """The late variable's score minus the lowest of the other variables, before the spike."""
-    score, others = qk1_scores(network, late, steps[BEFORE], parts)
-    return Measured.exactly(score - float(others.min()), len(others), "other variables")
+    """The QK1 score of `=` for the late variable minus the lowest of the other variables', before the spike."""
+    score, other_scores = qk1_scores(network, late, steps[BEFORE], parts)
+    return Measured.exactly(score - float(other_scores.min()), len(other_scores), "other variables")
 
 
 def rise_above_others(network: Network, late: LateVariable, steps: Steps) -> Measured:
-    """The change of the late variable's score across the spike, minus the median change of the others' scores."""
+    """The change across the spike of the QK1 score of `=` for the late variable, minus the others' median change."""
     score_before, others_before = qk1_scores(network, late, steps[BEFORE], (TOKEN, POSITION))
     score_after, others_after = qk1_scores(network, late, steps[AFTER], (TOKEN, POSITION))
     change = score_after - score_before - float(np.median(others_after - others_before))
@@ -214,12 +239,16 @@ def rise_above_others(network: Network, late: LateVariable, steps: Steps) -> Mea
 
 
 def path_rise(network: Network, late: LateVariable, steps: Steps) -> Measured:
-    """The change across the spike of the term of the QK2 score in figure late (d), with the variable in its slot."""
+    """The change across the spike of the QK2 score between `=` and the late variable's value.
+
+    It is the term of figure late (d), by which `=` finds the value of a variable in an operand slot.
+    """
     slot = SLOTS.index(late.slot)
     v = network.config.task.variables.index(late.variable)
-    before = float(qk2_path_terms(network.stack_at(steps[BEFORE]))[0, slot, v])
-    after = float(qk2_path_terms(network.stack_at(steps[AFTER]))[0, slot, v])
-    return Measured.exactly(after - before, 1, "network")
+    terms_before = qk2_path_terms(network.stack_at(steps[BEFORE]))  # (1, slot, V)
+    terms_after = qk2_path_terms(network.stack_at(steps[AFTER]))
+    change = float(terms_after[0, slot, v]) - float(terms_before[0, slot, v])
+    return Measured.exactly(change, 1, "network")
 
 
 FAILS_BEFORE = "Before its spike, sums with the variable learned last, in its slot, are"

@@ -12,8 +12,10 @@ from assignadd.network import Network
 from assignadd.stats import AtLeast, Measured, lowest, wilson
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
 
-TEST_SETS = [s for s in EVAL_SETS if s.pair != "seen" or s.n_banned]
-HELD_OUT_PAIRS = [s.name for s in EVAL_SETS if s.pair == "held_out"]
+# The paper's six test sets: with held-out pairs, or with variables in banned slots.
+TEST_SETS = [evalset for evalset in EVAL_SETS if evalset.pair != "seen" or evalset.n_banned]
+# The names of the sets with held-out pairs and 0, 1 and 2 variables, in this order.
+HELD_OUT_PAIRS = [evalset.name for evalset in EVAL_SETS if evalset.pair == "held_out"]
 # The paper's tests have 512 sequences, so its percentages stand for ranges.
 PAPER_SEQUENCES = 512
 PAIRS = {
@@ -23,62 +25,92 @@ PAIRS = {
     "neither_order": "pairs n != m held out in both orders",
     "doubles": "held-out doubles n + n",
 }
+# By the number of variables in the sum and of those in banned slots.
 VARIABLES = {
     (0, 0): "no variables", (1, 0): "one variable", (2, 0): "two variables", (1, 1): "one variable in a banned slot",
     (2, 1): "two variables, one of them in a banned slot", (2, 2): "two variables, both in banned slots",
 }  # fmt: skip
 
 
-def in_words(s: EvalSet) -> str:
-    """The plain name of an evaluation set."""
-    return f"{PAIRS[s.pair]}{',' if s in CLASS_SETS else ''} with {VARIABLES[s.n_vars, s.n_banned or 0]}"
+def in_words(evalset: EvalSet) -> str:
+    """The plain name of an evaluation set, such as `held-out pairs with one variable`."""
+    pairs = PAIRS[evalset.pair]
+    if evalset in CLASS_SETS:  # their pairs are described by a phrase, which a comma ends
+        pairs += ","
+    return f"{pairs} with {VARIABLES[evalset.n_vars, evalset.n_banned or 0]}"
 
 
 def slug(name: str) -> str:
-    """The name of an evaluation set as a part of an id."""
+    """The name of an evaluation set as a part of an id: `2-var var-restricted (1)` becomes `2-var-var-restricted-1`."""
     return name.replace(" (", "-").replace(")", "").replace(" ", "-")
 
 
 def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
-    """What a network achieves on a set: the median over its last evaluations. None for None.
+    """What a network achieves on a set: the median over its last evaluations; None where it has no such set.
 
-    The interval is over evaluations and sequences, or evaluations and pairs of numbers.
+    The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers.
     """
     if accuracy is None:
         return None
     if over_pairs:
-        return Measured.over_evaluations_and_pairs(accuracy.shares, accuracy.pairs or accuracy.n)
-    return Measured.over_evaluations(accuracy.shares, accuracy.n * len(accuracy.shares))
+        n_pairs = accuracy.pairs or accuracy.n  # without a number of pairs there is one for every sequence
+        return Measured.over_evaluations_and_pairs(accuracy.shares, n_pairs)
+    n_sequences = accuracy.n * len(accuracy.shares)
+    return Measured.over_evaluations(accuracy.shares, n_sequences)
 
 
 def at_the_end(measure: Measure) -> Measure:
-    """The same measure, marked as one of the last evaluations."""
-    return uses(lambda network: end_steps(network))(measure)
+    """The same measure, marked as one that looks at the checkpoints of the last evaluations."""
+    return uses(end_steps)(measure)
 
 
 def on_set(name: str) -> Measure:
-    """Accuracy on one set; None where the split has no such sequences."""
-    return at_the_end(lambda network: achieved(end_accuracies_of(network).get(name)))
+    """The measure of the accuracy on one set; it is None where the network's split has no such sequences."""
+
+    @at_the_end
+    def accuracy_on_set(network: Network) -> Measured | None:
+        return achieved(end_accuracies_of(network).get(name))
+
+    return accuracy_on_set
 
 
-def on_class(s: EvalSet) -> Measure:
-    """Accuracy on one class of held-out pairs, with the interval over its pairs."""
-    return at_the_end(lambda network: achieved(end_accuracies_of(network).get(s.name), over_pairs=True))
+def on_class(evalset: EvalSet) -> Measure:
+    """The measure of the accuracy on one class of held-out pairs, with the interval over its pairs."""
+
+    @at_the_end
+    def accuracy_on_class(network: Network) -> Measured | None:
+        return achieved(end_accuracies_of(network).get(evalset.name), over_pairs=True)
+
+    return accuracy_on_class
 
 
 def lowest_on(sets: Sequence[EvalSet]) -> Measure:
-    """The lowest accuracy among the sets that the split has, with its own interval."""
-    return at_the_end(lambda network: lowest(achieved(end_accuracies_of(network).get(s.name)) for s in sets))
+    """The measure of the lowest accuracy among those of these sets that the network's split has.
+
+    Its interval is that of the lowest set.
+    """
+
+    @at_the_end
+    def lowest_accuracy(network: Network) -> Measured | None:
+        accuracies = end_accuracies_of(network)
+        return lowest(achieved(accuracies.get(evalset.name)) for evalset in sets)
+
+    return lowest_accuracy
 
 
 def mean_over_sets(network: Network, weights: Mapping[str, float]) -> Measured | None:
-    """What a network achieves on a mixture of sets, from the weight of each; None where the split lacks a set."""
+    """What a network achieves on a mixture of sets; None where its split lacks one of them.
+
+    `weights` has the weight of each set, by its name.
+    """
     accuracies = end_accuracies_of(network)
     if not all(name in accuracies for name in weights):
         return None
-    of_sets = [accuracies[name] for name in weights]
-    shares = np.average([a.shares for a in of_sets], axis=0, weights=list(weights.values()))  # (evaluations,)
-    return Measured.over_evaluations(shares.tolist(), sum(a.n for a in of_sets) * len(shares))
+    by_set = [accuracies[name] for name in weights]
+    shares_by_set = [accuracy.shares for accuracy in by_set]  # (sets, evaluations)
+    shares = np.average(shares_by_set, axis=0, weights=list(weights.values()))  # (evaluations,)
+    n_at_each_evaluation = sum(accuracy.n for accuracy in by_set)
+    return Measured.over_evaluations(shares.tolist(), n_at_each_evaluation * len(shares))
 
 
 @at_the_end
@@ -101,9 +133,10 @@ def new_positions(network: Network) -> Measured | None:
     return achieved(in_banned_slots(network))
 
 
-def _as_in_the_paper(share: float) -> AtLeast:
-    """The lower end of the 95 % range that a percentage of the paper stands for."""
-    return AtLeast(round(wilson(round(share * PAPER_SEQUENCES), PAPER_SEQUENCES).low, 4))
+def _at_least_as_in_the_paper(share: float) -> AtLeast:
+    """The rule that a number is at least the lower end of the 95 % range that a percentage of the paper stands for."""
+    correct = round(share * PAPER_SEQUENCES)
+    return AtLeast(round(wilson(correct, PAPER_SEQUENCES).low, 4))
 
 
 BANNED = "A banned slot is an operand slot in which training never puts this variable."
@@ -112,9 +145,10 @@ RANGE = f"The paper counted it on {PAPER_SEQUENCES} sequences; the rule is the l
 NEW_POSITIONS = "Sums with one variable, in a slot where training never puts it, are answered correctly"
 ANY_FORM = "Sums of held-out pairs with 0, 1 or 2 variables, mixed as in training, are answered correctly"
 CLASSES = tuple(
-    Reading(s.pair.replace("_", "-"), f"Accuracy is at least 95 % on {in_words(s)} (interval over pairs).",
-            AtLeast(0.95), on_class(s))
-    for s in CLASS_SETS if not s.n_vars
+    Reading(evalset.pair.replace("_", "-"),
+            f"Accuracy is at least 95 % on {in_words(evalset)} (interval over pairs).",
+            AtLeast(0.95), on_class(evalset))
+    for evalset in CLASS_SETS if evalset.n_vars == 0
 )  # fmt: skip
 
 GENERALISATION = (
@@ -122,14 +156,15 @@ GENERALISATION = (
           "Test accuracy exceeds 98 % on each of the six test sets (the lowest counts).",
           "over 98 %", lowest_on(TEST_SETS), AtLeast(0.98), OVER_THE_END),
     *(
-        Claim(f"over-98-{slug(s.name)}", "accuracies", f"Test accuracy exceeds 98 % on {in_words(s)}.",
-              "over 98 %", on_set(s.name), AtLeast(0.98), f"{OVER_THE_END} {BANNED if s.n_banned else ''}".strip(),
-              if_binding=s.n_vars > 0)
-        for s in TEST_SETS
+        Claim(f"over-98-{slug(evalset.name)}", "accuracies", f"Test accuracy exceeds 98 % on {in_words(evalset)}.",
+              "over 98 %", on_set(evalset.name), AtLeast(0.98),
+              f"{OVER_THE_END} {BANNED}" if evalset.n_banned else OVER_THE_END,
+              if_binding=evalset.n_vars > 0)
+        for evalset in TEST_SETS
     ),
     *(
-        Claim(id, "section 4", f"{sentence} as often as the paper reports.", paper, measure, _as_in_the_paper(share),
-              f"{RANGE} {OVER_THE_END}",
+        Claim(id, "section 4", f"{sentence} as often as the paper reports.", paper, measure,
+              _at_least_as_in_the_paper(share), f"{RANGE} {OVER_THE_END}",
               readings=(Reading("strict", "At least as often as the paper reports.", AtLeast(share)), *more))
         for id, paper, share, sentence, measure, more in (
             ("new-positions-99.6", "99.6 %", 0.996, NEW_POSITIONS, new_positions, ()),

@@ -13,8 +13,8 @@ from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.palette import BY_VARS
 from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
 
-NEVER = -1
-REACHED = 0.9
+NEVER = -1  # in place of a step, of what did not come in training
+REACHED = 0.9  # the accuracy that the caption looks for
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class AccuraciesData(FigureData):
     steps: np.ndarray  # (evaluations,)
     sets: list[str]
     accuracy: np.ndarray  # (evaluations, sets)
-    diverged_at: int = NEVER
+    diverged_at: int = NEVER  # the step
 
 
 def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
     """The accuracies of one model along training, from its rows of metrics in the order of the steps."""
-    sets = [s.name for s in EVAL_SETS if s.name in rows[0]["accuracy"]]
+    sets = [evalset.name for evalset in EVAL_SETS if evalset.name in rows[0]["accuracy"]]
     steps = np.array([row["step"] for row in rows])
     accuracy = np.array([[row["accuracy"][name] for name in sets] for row in rows])
     diverged_at = rows[-1]["diverged_at"]
@@ -36,23 +36,26 @@ def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
 
 def accuracies_caption(data: AccuraciesData) -> str:
     """When sums with each number of variables, as trained, are first right nine times in ten; and the lowest set."""
-    first = []
+    first_times = []
     for evalset in EVAL_SETS:
-        if evalset.name in data.sets and evalset.pair == "seen" and not evalset.n_banned:
-            reached = np.flatnonzero(data.accuracy[:, data.sets.index(evalset.name)] >= REACHED)
+        as_trained = evalset.pair == "seen" and not evalset.n_banned
+        if as_trained and evalset.name in data.sets:
+            curve = data.accuracy[:, data.sets.index(evalset.name)]  # (evaluations,)
+            reached = np.flatnonzero(curve >= REACHED)
             when = f"at step {data.steps[reached[0]]:,}" if len(reached) else "never"
-            first.append(f"{VARIABLES[evalset.n_vars]} {when}")
+            first_times.append(f"{VARIABLES[evalset.n_vars]} {when}")
     lowest = int(data.accuracy[-1].argmin())
     return (
-        f"Sums as trained are first right nine times in ten: {', '.join(first)}. At the end, step {data.steps[-1]:,}, "
-        f"the lowest set is '{LABELS[data.sets[lowest]]}' at {data.accuracy[-1, lowest]:.3f}."
+        f"Sums as trained are first right nine times in ten: {', '.join(first_times)}. At the end, step "
+        f"{data.steps[-1]:,}, the lowest set is '{LABELS[data.sets[lowest]]}' at {data.accuracy[-1, lowest]:.3f}."
     )
 
 
 def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
-    by_name = {s.name: s for s in EVAL_SETS}
+    """Draws a curve for each evaluation set, and a vertical line where training diverged."""
+    evalsets = {evalset.name: evalset for evalset in EVAL_SETS}
     for name, curve in zip(data.sets, data.accuracy.T, strict=True):
-        evalset = by_name[name]
+        evalset = evalsets[name]
         axes.plot(data.steps, curve, label=evalset.label, color=BY_VARS[evalset.n_vars], **_line_style(evalset))
     if data.diverged_at != NEVER:
         axes.axvline(data.diverged_at, color="black", linewidth=0.8, linestyle="--")
@@ -63,9 +66,11 @@ def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
 
 def _line_style(evalset: EvalSet) -> dict[str, Any]:
     """The line of a set: solid as trained, dashed for held-out pairs, dotted or dash-dotted for banned slots."""
+    # Lengths of dashes and gaps, in matplotlib's notation (offset, (on, off, ...)).
+    dotted, dash_dotted, dashed = (0, (1, 1.4)), (0, (3, 1, 1, 1)), (0, (5, 2))
     if evalset.n_banned:
-        return {"linestyle": (0, (1, 1.4)) if evalset.n_banned == 1 else (0, (3, 1, 1, 1)), "linewidth": 1.5}
-    return {"linestyle": "-" if evalset.pair == "seen" else (0, (5, 2))}
+        return {"linestyle": dotted if evalset.n_banned == 1 else dash_dotted, "linewidth": 1.5}
+    return {"linestyle": "-" if evalset.pair == "seen" else dashed}
 
 
 ACCURACIES_FIGURE = FigureRecord(

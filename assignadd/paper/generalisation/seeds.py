@@ -17,23 +17,25 @@ from assignadd.stats import AtLeast, Between, Measured, Rule, lowest, threshold
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 
-SIX_SETS = [s.name for s in TEST_SETS]
-NINE_SETS = [s.name for s in EVAL_SETS]
-DOUBLES = next(s for s in CLASS_SETS if s.name == "0-var doubles")
+SIX_SETS = [evalset.name for evalset in TEST_SETS]
+NINE_SETS = [evalset.name for evalset in EVAL_SETS]
+DOUBLES = next(evalset for evalset in CLASS_SETS if evalset.name == "0-var doubles")
 
 
 def binds(seed: SeedCurves) -> Measured:
-    """Whether a seed binds in the end."""
+    """Whether a seed binds in the end, as 1 or 0."""
     return Measured.exactly(float(seed.binds), 1, "network")
 
 
 def lowest_of(measure: Callable[[SeedCurves, str], Measured], names: Sequence[str]) -> SeedMeasure:
-    """The lowest of `measure(seed, name)` over columns; None where the seed lacks one of them."""
+    """The measure of the lowest `measure(seed, name)` over these columns; it is None where a seed lacks one of them."""
 
-    def of_seed(seed: SeedCurves) -> Measured | None:
-        return lowest(measure(seed, name) for name in names) if all(map(seed.has, names)) else None
+    def lowest_of_columns(seed: SeedCurves) -> Measured | None:
+        if not all(seed.has(name) for name in names):
+            return None
+        return lowest(measure(seed, name) for name in names)
 
-    return of_seed
+    return lowest_of_columns
 
 
 def achieved(seed: SeedCurves, name: str) -> Measured:
@@ -44,7 +46,8 @@ def achieved(seed: SeedCurves, name: str) -> Measured:
 
 def in_final_exam(seed: SeedCurves, name: str) -> Measured:
     """An accuracy or a rate of attention in the exam after the last step."""
-    return Measured.share(seed.final(name) * seed.n_final(name), seed.n_final(name), "sequences")
+    n = seed.n_final(name)
+    return Measured.share(seed.final(name) * n, n, "sequences")
 
 
 def without_noise(seed: SeedCurves, name: str) -> Measured:
@@ -54,29 +57,33 @@ def without_noise(seed: SeedCurves, name: str) -> Measured:
 
 def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
     """What a seed achieves on held-out doubles n + n of literals, with the interval over these pairs."""
-    n = seed.n_pairs(DOUBLES.pair)
-    if not n or not seed.has(DOUBLES.name):
+    n_doubles = seed.n_pairs(DOUBLES.pair)
+    if n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
-    return Measured.over_evaluations_and_pairs(seed.along_the_end(DOUBLES.name)[0], n)
+    shares, _ = seed.along_the_end(DOUBLES.name)
+    return Measured.over_evaluations_and_pairs(shares, n_doubles)
 
 
 WINDOW = 1000  # steps
 
 
 def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
-    """The lowest of these sets, each by its median, in that window of 1,000 steps in which it is highest.
+    """The accuracy on the lowest of these sets in the best window of 1,000 steps, which may begin at any evaluation.
 
-    None where a set is missing or no window has evaluations over half of it. As the best of many windows, it is above
-    what the network achieves as a rule.
+    In a window, a set has the median of its evaluations. None where a set is missing or no window has evaluations over
+    half of it. As the best of many windows, the number is above what the network achieves as a rule.
     """
     if not all(name in curves.accuracy for name in names):
         return None
     steps = curves.steps
     lowest_by_window = []
     for first, begin in enumerate(steps.tolist()):
-        end = int(np.searchsorted(steps, begin + WINDOW, "right"))
-        if steps[end - 1] - begin >= WINDOW / 2 and begin + WINDOW <= steps[-1]:
-            lowest_by_window.append(min(float(np.median(curves.accuracy[name][first:end])) for name in names))
+        end = int(np.searchsorted(steps, begin + WINDOW, "right"))  # evaluations first..end-1 are in the window
+        within_training = begin + WINDOW <= steps[-1]
+        covers_half = steps[end - 1] - begin >= WINDOW / 2
+        if within_training and covers_half:
+            medians = [float(np.median(curves.accuracy[name][first:end])) for name in names]
+            lowest_by_window.append(min(medians))
     return max(lowest_by_window, default=None)
 
 
@@ -87,29 +94,37 @@ def six_sets_in_best_window(seed: SeedCurves) -> Measured | None:
 
 
 def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
-    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
+    """The measure of the steps from the onset of the `earlier` sets to that of the `later` ones.
+
+    An onset is the first step with lasting accuracy of 95 % on all of the sets. None for a seed in which the later
+    onset never came.
+    """
     return lambda seed: skill_delay(seed.curves, earlier, later)
 
 
 def late_is_banned(seed: SeedCurves) -> Measured | None:
-    """Whether the variable that is learned last is in a banned slot."""
+    """Whether the variable that is learned last is in a banned slot, as 1 or 0; None without such a variable."""
     late = seed.late_variable
     return None if late is None else Measured.exactly(float(late.banned), 1, "network")
 
 
 def _every(
     id: str, label: str, claim: str, paper: str, measure: SeedMeasure, rule: Rule, comment: str = "",
-    binding: bool = True, readings: Sequence[Reading] = (),
+    only_binding: bool = True, readings: Sequence[Reading] = (),
 ) -> Claim:  # fmt: skip
-    """A claim about every seed, or about every seed that binds; its readings are about the same seeds."""
+    """A claim about every seed that binds, or with `only_binding=False` about every seed.
 
-    def of_those(measure: SeedMeasure) -> SeedMeasure:
-        return lambda seed: measure(seed) if seed.binds or not binding else None
+    Its readings are about the same seeds. For a seed that the claim is not about, the measures return None.
+    """
 
-    about_those = tuple(replace(reading, measure=of_those(reading.measure)) for reading in readings)
+    def restricted(measure: SeedMeasure) -> SeedMeasure:
+        """The same measure, but None for a seed that the claim is not about."""
+        return lambda seed: measure(seed) if seed.binds or not only_binding else None
+
     return Claim(
-        id, label, claim, paper, rule=rule, seed_measure=of_those(measure), comment=comment, readings=about_those
-    )
+        id, label, claim, paper, rule=rule, seed_measure=restricted(measure), comment=comment,
+        readings=tuple(replace(reading, measure=restricted(reading.measure)) for reading in readings),
+    )  # fmt: skip
 
 
 SAME_PATTERNS = "The three attention patterns are present in 99 % of"
@@ -121,18 +136,18 @@ ON_DOUBLES = Reading(
 
 INITIALISATIONS = (
     _every("every-seed-adds", "section 3", "Every seed learns held-out sums of literals (95 %).",
-           "expected", lowest_of(achieved, [ADDITION_SET]), AtLeast(0.95), binding=False),
+           "expected", lowest_of(achieved, [ADDITION_SET]), AtLeast(0.95), only_binding=False),
     _every("every-seed-binds", "section 3", "Every seed learns to bind variables by the end of training.",
-           "expected", binds, AtLeast(1), "Binding is 95 % on trained sums with one variable.", binding=False),
+           "expected", binds, AtLeast(1), "Binding is 95 % on trained sums with one variable.", only_binding=False),
     _every("every-seed-refines", "section 3",
            "Every seed that binds learns sums with variables in banned slots (95 %).",
            "expected", lowest_of(achieved, REFINEMENT_SETS), AtLeast(0.95), OVER_THE_END),
     *(
-        _every(f"every-seed-{slug(s.name)}", "section 3",
-               f"Every seed that binds achieves over 98 % on {in_words(s)}.",
-               "over 98 %", lowest_of(achieved, [s.name]), AtLeast(0.98), OVER_THE_END,
-               readings=[ON_DOUBLES] if s.name == ADDITION_SET else [])
-        for s in TEST_SETS
+        _every(f"every-seed-{slug(evalset.name)}", "section 3",
+               f"Every seed that binds achieves over 98 % on {in_words(evalset)}.",
+               "over 98 %", lowest_of(achieved, [evalset.name]), AtLeast(0.98), OVER_THE_END,
+               readings=[ON_DOUBLES] if evalset.name == ADDITION_SET else [])
+        for evalset in TEST_SETS
     ),
     _every("every-seed-over-98-at-once", "section 3",
            "Every seed that binds achieves over 98 % on all six test sets.",
@@ -171,28 +186,35 @@ ORDER = (
 
 # A seed of a sweep succeeds with this accuracy on the paper's test at the end.
 SUCCESS = 0.95
+# The sweeps of `Populations`, and the setting of the task that each varies: f and r of the paper.
 SWEEPS = {"fraction": "seen_fraction", "two_var": "two_var_ratio"}
 # The paper's sentence on f is a lower bound ("at least"), from a grid with points at .257 and .306; on r it names a
 # value, read off a figure in steps of 0.05.
-AT_LEAST_A_QUARTER, ABOUT_A_FIFTH = AtLeast(0.25), Between(0.175, 0.225)
+AT_LEAST_A_QUARTER = AtLeast(0.25)
+ABOUT_A_FIFTH = Between(0.175, 0.225)
 
 
 @lru_cache(maxsize=32)
-def sweep_threshold(populations: Populations, sweep: str, test: str, binding: bool) -> Measured | None:
-    """The setting at which the share of seeds with 95 % on a test rises; of the seeds that bind alone if `binding`."""
-    population = getattr(populations, sweep)
+def sweep_threshold(populations: Populations, sweep: str, test: str, only_binding: bool) -> Measured | None:
+    """The setting of a sweep (`fraction` or `two_var`) from which on seeds reach 95 % on a test at the end.
+
+    It is fitted to the shares of successful seeds (`stats.threshold`), with `only_binding` among those that bind. None
+    without this sweep, or where the share does not rise.
+    """
+    population = populations.fraction if sweep == "fraction" else populations.two_var
     if population is None:
         return None
-    settings, accuracy = population.finals(SWEEPS[sweep], test)  # (settings, seeds); NaN without a network
-    asked = np.isfinite(accuracy)
-    if binding:
-        asked &= population.binds(SWEEPS[sweep])
-    return threshold(settings, np.nan_to_num(accuracy) >= SUCCESS, asked)
+    settings, accuracy = population.finals(SWEEPS[sweep], test)  # (settings,); (settings, seeds), NaN: no network
+    counted = np.isfinite(accuracy)
+    if only_binding:
+        counted &= population.binds(SWEEPS[sweep])
+    succeeded = np.nan_to_num(accuracy) >= SUCCESS
+    return threshold(settings, succeeded, counted)
 
 
-def crossing(sweep: str, test: str, binding: bool = False) -> PopulationMeasure:
-    """`sweep_threshold` as a measure of populations."""
-    return lambda populations: sweep_threshold(populations, sweep, test, binding)
+def threshold_of(sweep: str, test: str, only_binding: bool = False) -> PopulationMeasure:
+    """The measure of `sweep_threshold` for one sweep and one test."""
+    return lambda populations: sweep_threshold(populations, sweep, test, only_binding)
 
 
 AMONG_BINDING = "Among the networks that bind."
@@ -204,14 +226,15 @@ DATA_NEEDED = (
     Claim("pair-threshold", "generalization_combined",
           "Held-out literal sums are learned from no less than a quarter of all pairs in training.",
           "at least f = 0.25", rule=AT_LEAST_A_QUARTER, comment=THRESHOLD, sweep="fraction",
-          measured=crossing("fraction", "0-var held out"),
+          measured=threshold_of("fraction", "0-var held out"),
           readings=(Reading("binding", AMONG_BINDING, AT_LEAST_A_QUARTER,
-                            crossing("fraction", "0-var held out", True)),)),
+                            threshold_of("fraction", "0-var held out", only_binding=True)),)),
     Claim("two-var-threshold", "generalization_combined",
           "Two-variable sums are learned from about one two-variable sequence for five literal ones.",
           "r about 0.2", rule=ABOUT_A_FIFTH, comment=THRESHOLD, sweep="two_var",
-          measured=crossing("two_var", "2-var test"),
-          readings=(Reading("binding", AMONG_BINDING, ABOUT_A_FIFTH, crossing("two_var", "2-var test", True)),)),
+          measured=threshold_of("two_var", "2-var test"),
+          readings=(Reading("binding", AMONG_BINDING, ABOUT_A_FIFTH,
+                            threshold_of("two_var", "2-var test", only_binding=True)),)),
 )  # fmt: skip
 
 POPULATION = (*INITIALISATIONS, *ORDER, *DATA_NEEDED)

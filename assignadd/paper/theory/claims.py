@@ -64,30 +64,31 @@ def paper_statements(s: Setting) -> list[Record]:
 
 
 def all_statements(s: Setting) -> list[Record]:
-    """The same with the identities and bounds of the proof."""
+    """The paper's statements, then the identities and bounds of the proof."""
     return [*paper_statements(s), *_on_the_proof()]
 
 
 def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: str, comment: str) -> Record:
-    """The record of a statement about a number without sampling error."""
+    """The record of a statement about a number without sampling error; `rule` completes the words `holds if`."""
     return Record(
-        value, value, value, 0, "", 0, decided(holds), f"holds if {rule}", id=f"theory-{name}", label=LABEL,
-        claim=claim, paper=paper, comment=comment, command=COMMAND,
+        value=value, low=value, high=value, n=0, unit="", seeds=0, verdict=decided(holds), rule=f"holds if {rule}",
+        id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment, command=COMMAND,
     )  # fmt: skip
 
 
 def _sizes(s: Setting) -> str:
+    """The sizes of a setting in words, such as `N = 59, T = 16, V = 12`."""
     return f"N = {s.N}, T = {s.T}, V = {s.V}"
 
 
 def _on_the_theorem(s: Setting) -> list[Record]:
-    """The theorem's update: its largest term, and the bound on its remainder."""
+    """The records on the theorem's update: its largest term, and the bound on its remainder."""
     here = check(s)
-    far = check(Setting(997, 1 << 16, s.V, 1e-12))
-    constants = constants_over_beta(s.V)
+    far = check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
+    constants = constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
     large_T = max(constant for T, constant in constants.items() if T > 256)
-    constant = fitted_constant(grid_checks())
+    grid_constant = fitted_constant(grid_checks())
     return [
         _exact("memory-dominates",
             "The associative memory, which matches every variable with itself, is the largest term of the update when "
@@ -111,7 +112,7 @@ def _on_the_theorem(s: Setting) -> list[Record]:
         _exact("remainder",
             "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size.",
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
-            constant, constant < ORDER_ONE,
+            grid_constant, grid_constant < ORDER_ONE,
             f"the constant is below {ORDER_ONE:g}",
             f"Least constant over {len(grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in "
             "the row-sum norm."),
@@ -119,86 +120,104 @@ def _on_the_theorem(s: Setting) -> list[Record]:
 
 
 def _on_the_step(s: Setting) -> list[Record]:
-    """What the step leads to: separate claims, of the theorem's title and section 7, and they depend on beta."""
+    """The records on what the step leads to: claims of the theorem's title and of section 7, which depend on beta."""
     points = beta_points(s)
     most = most_assignments(s)
-    one = max(points, key=lambda p: p.stated[0])
-    many = max(points, key=lambda p: p.stated[1])
-    balanced = [p for p in points if p.length is not None and p.s.meets_conditions]
-    any_length = max(balanced or points, key=lambda p: p.balanced[1])
+    # The beta at which an accuracy is highest: of the stated step with one assignment and with the most assignments,
+    # and of the balancing step with the most.
+    best_with_one = max(points, key=lambda point: point.stated[0])
+    best_with_most = max(points, key=lambda point: point.stated[1])
+    balanced = [point for point in points if point.length is not None and point.s.meets_conditions]
+    best_balanced = max(balanced or points, key=lambda point: point.balanced[1])
+    at_this_beta = next(point for point in points if point.beta == s.actual_beta)
     length = required_balance(s)
-    preference = min((p.preference for p in points if not math.isnan(p.preference)), default=math.inf)
+    preferences = [point.preference for point in points if not math.isnan(point.preference)]
+    lowest_preference = min(preferences, default=math.inf)
+    composing = beta_in_words(points, [point.composes for point in points])
     return [
         _accuracy("stated-step-composes",
             "For some beta the step of the stated length makes the model add a variable and a number.",
             'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 '
             "(N - 1))",
-            one, 1, 1.0,
-            f"beta = {one.beta:.2f}, {_sizes(s)}; on the grid the step composes for beta "
-            f"{beta_in_words(points, [p.composes for p in points])}"),
+            best_with_one, 1, 1.0,
+            f"beta = {best_with_one.beta:.2f}, {_sizes(s)}; on the grid the step composes for beta {composing}"),
         _accuracy("stated-step-composes-many",
             f"For some beta the step of the stated length also makes the model add with {most} assignments in context.",
             'appendix C: sufficient "even when tau has more than one variable"',
-            many, most, 1.0,
-            f"{_sizes(s)}, at the best beta: {many.beta:.2f}, where T rho_2 = {s.T * many.s.rho_2:.2g}"),
+            best_with_most, most, 1.0,
+            f"{_sizes(s)}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
+            f"{s.T * best_with_most.s.rho_2:.2g}"),
         _accuracy("shorter-step-composes",
             "A step of the right length along the same gradient makes the model add a variable and a number.",
             'section 7: an update "with appropriate step-size then leads to the QK_2 mechanism ..., which enables '
             'composition"',
-            next(p for p in points if p.beta == s.actual_beta), 1, length,
+            at_this_beta, 1, length,
             f"{length:.3f} of the stated eta, where assignment and second operand get the same attention "
             f"({_sizes(s)}, beta = {s.actual_beta:.3g})"),
         _accuracy("appropriate-step-many",
             f"For some beta that meets the conditions, a step of the right length makes the model add with {most} "
             "assignments in context.",
             'section 7: "with appropriate step-size"; appendix C: "even when tau has more than one variable"',
-            any_length, most, any_length.length or 1.0,
-            f"{_sizes(s)}, at the best beta, {any_length.beta:.2f} (rho_1 = {any_length.s.rho_1:.2f}), after "
-            f"{any_length.length or 1:.2f} of eta, where assignment and second operand get the same attention"),
+            best_balanced, most, best_balanced.length or 1.0,
+            f"{_sizes(s)}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
+            f"{best_balanced.length or 1:.2f} of eta, where assignment and second operand get the same attention"),
         _exact("attends-target",
             "After the step the right assignment gets more attention than any other, at every beta.",
             'appendix C: "sufficient to ensure attention to the correct variables in the context, even when tau has '
             'more than one variable"',
-            preference, preference > 1,
+            lowest_preference, lowest_preference > 1,
             "the ratio is above 1",
             f"Attention to the operand's assignment over that to each other one, the least over beta at {_sizes(s)}."),
     ]  # fmt: skip
 
 
 def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str) -> Record:
-    """The record of an accuracy with K assignments, after this share of the step at the beta of a point."""
+    """The record of an accuracy with K assignments at the beta of a point, after a step of this length.
+
+    `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
+    """
     measured = measured_accuracy(point.s, after_step(point.s, length), K)
     rule = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that"
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        measured.value, measured.low, measured.high, DRAWS, measured.unit, 0, AtLeast(LEARNED).verdict(measured), rule,
+        value=measured.value, low=measured.low, high=measured.high, n=DRAWS, unit=measured.unit, seeds=0,
+        verdict=AtLeast(LEARNED).verdict(measured), rule=rule,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
         comment=f"Accuracy with {assignments}, {where}.", command=COMMAND,
     )  # fmt: skip
 
 
 def _on_the_assumptions(s: Setting) -> list[Record]:
-    """What the appendix says of the attention at W_0, and of the softmax's deviation from uniform."""
+    """The records on what the appendix says of the attention at W_0, and of the softmax's deviation from uniform."""
     most = most_assignments(s)
-    constant = min(float(attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1))
-    softmax = max(c.softmax_part / (c.s.V * c.s.T * c.s.alpha) for c in grid_checks())
+    on_constant = [float(attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
+    lowest_on_constant = min(on_constant)
+    softmax_ratios = []
+    for checked in grid_checks():
+        at = checked.s
+        softmax_ratios.append(checked.softmax_part / (at.V * at.T * at.alpha))
+    softmax_ratio = max(softmax_ratios)
+    # The exponent p with which T rho_3 grows as T^p, at beta = log T.
     short = replace(s, T=16, beta=None)
     long = replace(s, T=256, beta=None)
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
-    first, last = (check(Setting(max(199, s.V), T, s.V, 1e-6, math.log(T) / 2)) for T in (64, 1024))
+    # With e^beta = sqrt T, the attention to PADs is of order 1/T.
+    N = max(199, s.V)
+    at_T_64 = check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
+    at_T_1024 = check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
     return [
         _exact("w0-attention",
             "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
             'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
             'chosen appropriately"',
-            constant, constant > 0.5,
+            lowest_on_constant, lowest_on_constant > 0.5,
             "more than half of the attention is on the constant operand for every number of assignments at this beta",
             f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} assignments in "
             f"context ({s.rho_1:.2f} with one)."),
         _exact("R-alpha",
             "What the softmax's deviation adds to W_1 is of order V T alpha.",
             "O(V T alpha)",
-            softmax, softmax <= 1,
+            softmax_ratio, softmax_ratio <= 1,
             "the largest ratio to V T alpha over the grid is at most 1",
             "Largest ratio to V T alpha over the grid."),
         _exact("pads-theta",
@@ -210,32 +229,33 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
         _exact("pads-literal",
             "The remainder is small where PADs do have attention of order 1/T.",
             "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
-            last.remainder, last.remainder < first.remainder / 2,
-            f"it is less than half as large at T = {last.s.T} as at T = {first.s.T}",
-            f"Remainder for e^beta = sqrt T at T = {last.s.T}, V = {last.s.V}; {first.remainder:.3g} at T = "
-            f"{first.s.T}."),
+            at_T_1024.remainder, at_T_1024.remainder < at_T_64.remainder / 2,
+            "it is less than half as large at T = 1024 as at T = 64",
+            f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
     ]  # fmt: skip
 
 
 def _on_the_proof() -> list[Record]:
-    """The identities and bounds of the proof, summed over every sequence of a small setting."""
-    p = proof_numbers()
+    """The records on identities and bounds of the proof, summed over every sequence of a small setting."""
+    numbers = proof_numbers()
     where = f"over every sequence at {_sizes(SUMMED)}, alpha = {SUMMED.alpha:g}"
-    rows: list[tuple[str, str, str, float, float]] = [  # the last number is the largest value that holds
+    # Name, claim, the paper's words, the number, and the largest one with which the claim holds: 0 for a deviation, 1
+    # for a share of a bound.
+    rows: list[tuple[str, str, str, float, float]] = [
         ("mlp", "The complex quadratic MLP adds mod N.",
-         "M_k(e_n + e_m) = 2 1{k=n+m} + 1{k=2n} + 1{k=2m}; nabla M_k(e_n)^T e_m = 2 1{k=n+m}", p.mlp, 0),
+         "M_k(e_n + e_m) = 2 1{k=n+m} + 1{k=2n} + 1{k=2m}; nabla M_k(e_n)^T e_m = 2 1{k=n+m}", numbers.mlp, 0),
         ("bounded", "Logits, gradient of the MLP and deviation from a uniform prediction are bounded.",
          "|v_j^T Phi_2 x_t| <= 1, |M_k(z)| <= 1, |nabla M_k(z)^T Phi_2 x_t| <= 2, |r_k| N / (e^(2 alpha) - 1) <= 1",
-         p.bounded, 1),
+         numbers.bounded, 1),
         ("expansion", "A_k has three terms, in rho_1^2, rho_2^2 and rho_1 rho_2, the same for every sequence.",
-         "A_k as displayed, and the footnote to the theorem", p.expansion, 0),
+         "A_k as displayed, and the footnote to the theorem", numbers.expansion, 0),
         ("G", "G_1 and G_2 vanish, and G_3 carries the signal.",
-         "G_1 = G_2 = 0, G_3 = -2 rho_1 rho_2 (N-1)/N E[(x_t* + x_{T-1} - 2 x_bar) x_T^T]", p.gradient, 0),
+         "G_1 = G_2 = 0, G_3 = -2 rho_1 rho_2 (N-1)/N E[(x_t* + x_{T-1} - 2 x_bar) x_T^T]", numbers.gradient, 0),
     ]  # fmt: skip
     return [
-        _exact(name, claim, paper, value, value <= most + ROUNDING, f"it is at most {most:g}, up to rounding",
-            f"Largest {'share of the bound' if most else 'deviation'} {where}.")
-        for name, claim, paper, value, most in rows
+        _exact(name, claim, paper, value, value <= limit + ROUNDING, f"it is at most {limit:g}, up to rounding",
+            f"Largest {'deviation' if limit == 0 else 'share of the bound'} {where}.")
+        for name, claim, paper, value, limit in rows
     ]  # fmt: skip
 
 
@@ -272,36 +292,44 @@ class OfTraining:
 
 
 def of_training(gradient: TheoryGradient) -> dict[str, OfTraining]:
-    """The numbers of the statements about training, over the last quarter of the steps before a network's first spike.
+    """The numbers of the statements about training, by the names in `TRAINING`, for one network.
 
-    Empty without a spike, or without a checkpoint in that quarter.
+    Means are over the last quarter of the steps before its first spike. Empty without a spike, or without a checkpoint
+    in that quarter.
     """
-    end = gradient.spike_at
-    steps = torch.tensor(gradient.steps)
-    if end is None or not ((steps >= 0.75 * end) & (steps < end)).any():
+    spike_at = gradient.spike_at
+    if spike_at is None:
         return {}
-    during = (steps >= 0.75 * end) & (steps < end)
-    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
-    where = f"the last quarter of the {end:,} steps until the first spike (checkpoints: {int(during.sum())})"
-    top = float(gradient.descent.memory.max())
+    steps = torch.tensor(gradient.steps)
+    begin = 0.75 * spike_at
+    in_quarter = (steps >= begin) & (steps < spike_at)  # (checkpoints,)
+    if not in_quarter.any():
+        return {}
+    overlaps = (steps[1:] > begin) & (steps[:-1] < spike_at)  # changes from a checkpoint to the next
+    where = f"the last quarter of the {spike_at:,} steps until the first spike (checkpoints: {int(in_quarter.sum())})"
+    largest = float(gradient.descent.memory.max())
     return {
-        "real-gradient": _against_permuted(gradient.descent.mean(during), f"Mean cosine, {where}"),
+        "real-gradient": _against_permuted(gradient.descent.mean(in_quarter), f"Mean cosine, {where}"),
         "real-change": _against_permuted(
-            gradient.change.mean(moving), f"Mean cosine of the change of QK2 between checkpoints, {where}"
+            gradient.change.mean(overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
         "real-dominant": OfTraining(
-            top,
-            top > math.sqrt(0.5),
-            f"Largest cosine at any of {len(steps)} checkpoints ({top**2:.1%} of the squared norm)",
+            value=largest,
+            holds=largest > math.sqrt(0.5),
+            detail=f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)",
         ),
     }
 
 
 def _against_permuted(mean: Alignment, what: str) -> OfTraining:
-    """A mean cosine with the memory against those with the permuted directions."""
+    """The statement that a mean cosine with the memory is above 95 % of those with the permuted directions.
+
+    `mean` has both kinds of cosines, each the mean over checkpoints; `what` says in words of what.
+    """
     limit = float(mean.permuted.quantile(0.95))
+    cosine = float(mean.memory)
     detail = f"{what}; permuted {float(mean.permuted.mean()):+.3f} (95 % below {limit:+.3f})"
-    return OfTraining(float(mean.memory), float(mean.memory) > limit, detail)
+    return OfTraining(cosine, cosine > limit, detail)
 
 
 def training_records(networks: Sequence[Network]) -> list[Record]:
@@ -309,20 +337,25 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]
+    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # why it is not defined, or None
     tested: dict[Network, dict[str, OfTraining]] = {}
-    for network, undefined in zip(networks, reasons, strict=True):
-        gradient = None if undefined or not binds(network) else theory_gradient_of(network)
-        if gradient is not None and (numbers := of_training(gradient)):
+    for network, not_defined in zip(networks, reasons, strict=True):
+        if not_defined or not binds(network):
+            continue
+        gradient = theory_gradient_of(network)
+        numbers = {} if gradient is None else of_training(gradient)
+        if numbers:
             tested[network] = numbers
-    records = [_over_seeds(name, {network: tested[network][name] for network in tested}) for name in TRAINING]
+    records = []
+    for name in TRAINING:
+        records.append(_over_networks(name, {network: numbers[name] for network, numbers in tested.items()}))
     if networks and all(reasons):
-        words = f"Not defined for this architecture: it {reasons[0]}."
-        return [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in records]
+        comment = f"Not defined for this architecture: it {reasons[0]}."
+        return [replace(record, verdict=NOT_APPLICABLE, comment=comment) for record in records]
     return records
 
 
-def _over_seeds(name: str, results: Mapping[Network, OfTraining]) -> Record:
+def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
     """The record of one statement about training: the median over networks, with its interval from six on."""
     claim, paper, rule = TRAINING[name]
     by_seed = tuple(
@@ -330,25 +363,30 @@ def _over_seeds(name: str, results: Mapping[Network, OfTraining]) -> Record:
         for network, result in results.items()
     )
     value, low, high, comment = _summary(list(results.values()))
-    first = next(iter(results), None)
+    networks = list(results)
+    checkpoints = informative_steps(networks[0].steps, networks[0].rows) if networks else []
     return Record(
-        value, low, high, len(results), "networks", len(results), verdict_over(by_seed), rule, by_seed,
+        value=value, low=low, high=high, n=len(results), unit="networks", seeds=len(results),
+        verdict=verdict_over(by_seed), rule=rule, by_seed=by_seed,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment,
-        command=" ".join([COMMAND, *(str(run.path) for run in runs_of(list(results)))]),
-        checkpoints=steps_in_words(informative_steps(first.steps, first.rows)) if first else "",
+        command=" ".join([COMMAND, *(str(run.path) for run in runs_of(networks))]),
+        checkpoints=steps_in_words(checkpoints) if networks else "",
     )  # fmt: skip
 
 
 def _summary(results: Sequence[OfTraining]) -> tuple[float | None, float | None, float | None, str]:
-    """Median over seeds, its interval (from six seeds on) and a comment; one network has its number at both ends."""
+    """The median over seeds, the ends of its interval and a comment.
+
+    There is no interval for two to five seeds; for one, both ends are its number.
+    """
     if not results:
         return None, None, None, CANNOT
     values = [result.value for result in results]
     value, interval = median_interval(values)
     if len(values) == 1:
         return value, value, value, f"{results[0].detail}."
-    seeds = f"Median of the {len(values)} seeds that learned binding"
-    seeds = f"{seeds}; they range from {min(values):.3g} to {max(values):.3g}"
+    value_range = f"they range from {min(values):.3g} to {max(values):.3g}"
+    comment = f"Median of the {len(values)} seeds that learned binding; {value_range}"
     if interval is None:
-        return value, None, None, f"{seeds}, too few for an interval of the median."
-    return value, interval.low, interval.high, f"{seeds}."
+        return value, None, None, f"{comment}, too few for an interval of the median."
+    return value, interval.low, interval.high, f"{comment}."

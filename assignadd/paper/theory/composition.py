@@ -3,6 +3,8 @@
 A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
 operand's variable; assigned numbers and second operand are uniform. W_0 and its gradient treat all variables, numbers
 and prefix positions alike, so the attention depends on K only, and only the numbers are drawn at random.
+
+As in `setting`, s is the setting, and W a key-query matrix, given by its columns p_T and Phi_1 e_v, (d, 1 + V).
 """
 
 from __future__ import annotations
@@ -32,17 +34,20 @@ def most_assignments(s: Setting) -> int:
 
 
 def scores_with(s: Setting, W: Tensor, K: int) -> Tensor:
-    """Scores x_t^T W x_T where the first K positions assign numbers, the first to the operand's variable, and the other
-    ones of the prefix are PADs, (T,)."""
-    by_key = W[:, 0] + W[:, 1]  # W x_T for the first variable: each coordinate's part of a key's score
-    number = by_key[s.number][0]
-    copied = by_key[s.copied]
-    scores = by_key[: s.T].clone()
+    """Scores x_t^T W x_T of a sequence with K assignments, (T,).
+
+    The first K positions assign numbers, the first of them to the operand's variable; the rest of the prefix are PADs.
+    All numbers have the same score.
+    """
+    W_x_T = W[:, 0] + W[:, 1]  # for the first variable, x_T = p_T + Phi_1 e_v: a score for each coordinate, (d,)
+    number = W_x_T[s.number][0]
+    copied = W_x_T[s.copied]  # (V,)
+    scores = W_x_T[: s.T].clone()  # of p_t, which is a part of every x_t
     scores[:K] += number + copied[:K]
-    scores[K : s.T - 3] += by_key[s.pad]
-    scores[s.T - 3] += by_key[s.variable][0]
-    scores[s.T - 2] += number
-    scores[s.T - 1] += copied[0]
+    scores[K : s.T - 3] += W_x_T[s.pad]
+    scores[s.T - 3] += W_x_T[s.variable][0]  # first operand
+    scores[s.T - 2] += number  # second operand
+    scores[s.T - 1] += copied[0]  # `=`
     return scores
 
 
@@ -53,19 +58,20 @@ def attention_with(s: Setting, W: Tensor, K: int) -> Tensor:
 
 def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS, seed: int = 0) -> float:
     """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect."""
+    # The K assigned numbers, that of the operand first, and the second operand.
     numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(seed))
-    assigned_and_second = [*range(K), s.T - 2]
-    weights = attention_with(s, W, K)[assigned_and_second].expand(draws, -1)
-    z = torch.zeros(draws, s.N, dtype=DTYPE).scatter_add(1, numbers, weights)
+    positions_of_numbers = [*range(K), s.T - 2]
+    weights = attention_with(s, W, K)[positions_of_numbers].expand(draws, -1)  # (draws, K + 1)
+    z = torch.zeros(draws, s.N, dtype=DTYPE).scatter_add(1, numbers, weights)  # attention on each number
     logits = M(s.N, z).real
-    answer = (numbers[:, :1] + numbers[:, -1:]) % s.N  # the operand's number is the first
+    answer = (numbers[:, :1] + numbers[:, -1:]) % s.N  # (draws, 1)
     right = logits.gather(1, answer)
-    best_wrong = logits.scatter(1, answer, -1.0).amax(1, keepdim=True)
-    return float((right > best_wrong + 1e-12).double().mean())
+    best_wrong = logits.scatter(1, answer, -1.0).amax(1, keepdim=True)  # without the answer; no logit is negative
+    return float((right > best_wrong + 1e-12).double().mean())  # equal up to rounding is not the largest
 
 
 def measured_accuracy(s: Setting, W: Tensor, K: int) -> Measured:
-    """The same with its 95 % interval over the drawn sequences."""
+    """The accuracy on random sequences with K assignments, with its 95 % interval over the drawn sequences."""
     return Measured.share(round(accuracy(s, W, K) * DRAWS), DRAWS, "sequences")
 
 
@@ -82,9 +88,9 @@ def operand_lead(s: Setting, W: Tensor) -> float:
 def balancing_length(s: Setting) -> float | None:
     """The length, as a share of eta, of the step along the negative gradient after which second operand and assignment
     get the same attention; None if there is none."""
-    at_start = operand_lead(s, W_0(s))
-    lowered = operand_lead(s, eta(s) * gradient(s))  # scores are linear in W
-    return at_start / lowered if at_start * lowered > 0 else None
+    lead_at_start = operand_lead(s, W_0(s))
+    lowered_by_step = operand_lead(s, eta(s) * gradient(s))  # by a whole step, as scores are linear in W
+    return lead_at_start / lowered_by_step if lead_at_start * lowered_by_step > 0 else None
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,12 @@ class BetaPoint:
 
     @property
     def s(self) -> Setting:
+        """The sizes, with this beta."""
         return self.check.s
 
     @property
     def beta(self) -> float:
+        """Strength of the initial attention."""
         return self.s.actual_beta
 
     @property
@@ -118,24 +126,28 @@ class BetaPoint:
 def beta_point(s: Setting) -> BetaPoint:
     """The theorem's numbers and accuracies at the beta of `s`."""
     most = most_assignments(s)
-    stated = after_step(s)
+    W_1 = after_step(s)
 
     def accuracies(W: Tensor) -> tuple[float, float]:
+        """Accuracy with one assignment and with the most."""
         return accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most, SCAN_DRAWS)
 
     length = balancing_length(s)
     balanced = (math.nan, math.nan) if length is None else accuracies(after_step(s, length))
-    sigma = attention_with(s, stated, most)
+    sigma = attention_with(s, W_1, most)  # position 0 has the right assignment, position 1 another one
     preference = float(sigma[0] / sigma[1]) if most > 1 else math.nan
-    return BetaPoint(check(s), accuracies(stated), length, balanced, preference)
+    return BetaPoint(check(s), accuracies(W_1), length, balanced, preference)
 
 
 @lru_cache
 def beta_points(s: Setting) -> list[BetaPoint]:
-    """The theorem and its step at the beta of `s` and every twentieth up to well above the larger beta at which the
-    step composes, which is near V + 3 (for V up to 40)."""
+    """The theorem and its step on a grid of beta, in twentieths, and at the beta of `s`, in ascending order.
+
+    The grid ends at V + 8, well above the larger beta at which the step composes, which is near V + 3 (for V up to 40).
+    """
     grid = np.arange(1, 20 * (min(s.V, 40) + 8)) / 20
-    return [beta_point(s.at(beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
+    betas = sorted({*grid.tolist(), s.actual_beta})
+    return [beta_point(s.at(beta)) for beta in betas]
 
 
 def required_balance(s: Setting) -> float:
@@ -150,5 +162,10 @@ def required_balance(s: Setting) -> float:
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
     """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`."""
-    ends = np.flatnonzero(np.diff([False, *chosen, False])).reshape(-1, 2).tolist()
-    return " and ".join(f"{points[i].beta:.2f} to {points[j - 1].beta:.2f}" for i, j in ends) or "none"
+    changes = np.flatnonzero(np.diff([False, *chosen, False]))
+    begins = changes[::2]  # the first point of each range
+    ends = changes[1::2]  # the first one behind it
+    ranges = [
+        f"{points[begin].beta:.2f} to {points[end - 1].beta:.2f}" for begin, end in zip(begins, ends, strict=True)
+    ]
+    return " and ".join(ranges) or "none"

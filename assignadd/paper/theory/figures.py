@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,33 +26,33 @@ class TheoryBetaData(FigureData):
 
     sizes: tuple[int, int, int]  # N, T, V
     most: int  # the largest number of assignments in context
-    beta: np.ndarray  # (b,)
-    constant: np.ndarray  # (b,) remainder over V (1/N + 1/T + T alpha)
-    remainder: np.ndarray  # (b,) over the memory's norm
-    attenuation: np.ndarray  # (b,) norm of the other displayed term over the memory's
-    stated: np.ndarray  # (2, b) accuracy after the stated step, with one assignment and with the most
-    balanced: np.ndarray  # (2, b) after the step that balances the attention; NaN where there is none
-    conditions: np.ndarray  # (b,) whether the theorem's conditions are met
+    beta: np.ndarray  # (points,)
+    constant: np.ndarray  # (points,) remainder over V (1/N + 1/T + T alpha)
+    remainder: np.ndarray  # (points,) over the memory's norm
+    attenuation: np.ndarray  # (points,) norm of the other displayed term over the memory's
+    stated: np.ndarray  # (2, points) accuracy after the stated step, with one assignment and with the most
+    balanced: np.ndarray  # (2, points) after the step that balances the attention; NaN where there is none
+    conditions: np.ndarray  # (points,) whether the theorem's conditions are met
 
 
 def theory_beta_data(points: Sequence[BetaPoint]) -> TheoryBetaData:
-    """The arrays of figure `theory_beta`."""
-    s = points[0].s
+    """The arrays of figure `theory_beta`, from the theorem's numbers at many beta."""
+    s = points[0].s  # all points have the same sizes
     return TheoryBetaData(
-        (s.N, s.T, s.V),
-        most_assignments(s),
-        beta=np.array([p.beta for p in points]),
-        constant=np.array([p.check.constant for p in points]),
-        remainder=np.array([p.check.remainder for p in points]) / MEMORY_NORM,
-        attenuation=np.array([p.check.attenuation for p in points]) / MEMORY_NORM,
-        stated=np.array([p.stated for p in points]).T,
-        balanced=np.array([p.balanced for p in points]).T,
-        conditions=np.array([p.s.meets_conditions for p in points]),
+        sizes=(s.N, s.T, s.V),
+        most=most_assignments(s),
+        beta=np.array([point.beta for point in points]),
+        constant=np.array([point.check.constant for point in points]),
+        remainder=np.array([point.check.remainder for point in points]) / MEMORY_NORM,
+        attenuation=np.array([point.check.attenuation for point in points]) / MEMORY_NORM,
+        stated=np.array([point.stated for point in points]).T,
+        balanced=np.array([point.balanced for point in points]).T,
+        conditions=np.array([point.s.meets_conditions for point in points]),
     )
 
 
 def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
-    """Top: the ratios of the bound. Bottom: accuracies; dashed lines are with the most assignments in context."""
+    """Draws the ratios of the bound above, and accuracies below, dashed with the most assignments in context."""
     N, T, V = data.sizes
     top, bottom = figure.subplots(2, 1, sharex=True)
     top.plot(data.beta, data.constant, color=BLUE, label="constant of the bound")
@@ -62,21 +63,23 @@ def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
     conditions = f"$\\rho_1$ ≥ 1/{FACTOR:g} and 1/{FACTOR:g} ≤ T$\\rho_2$ ≤ {FACTOR:g}"
     top.set_title(f"N = {N}, T = {T}, V = {V}; shaded: {conditions}", fontsize=8)
     top.annotate("log T ", (np.log(T), 0.04), xycoords=("data", "axes fraction"), ha="right", fontsize=7, color=INK)
-    for accuracies, color, step in ((data.stated, VERMILION, "stated"), (data.balanced, GREEN, "balancing")):
-        bottom.plot(data.beta, accuracies[0], color=color, label=f"{step} step, |τ| = 1")
-        bottom.plot(
-            data.beta, accuracies[1], color=color, linestyle="--", linewidth=1, label=f"{step} step, |τ| = {data.most}"
-        )
+    for (with_one, with_most), color, step in (
+        (data.stated, VERMILION, "stated"), (data.balanced, GREEN, "balancing")
+    ):  # fmt: skip
+        dashed: Any = {"linestyle": "--", "linewidth": 1}
+        bottom.plot(data.beta, with_one, color=color, label=f"{step} step, |τ| = 1")
+        bottom.plot(data.beta, with_most, color=color, label=f"{step} step, |τ| = {data.most}", **dashed)
     bottom.axhline(1 / N, color=INK, linewidth=0.6)
     bottom.set(ylabel="accuracy", ylim=(-0.03, 1.06))
     for axes in (top, bottom):
-        across = axes.get_xaxis_transform()
-        axes.fill_between(data.beta, 0, 1, where=data.conditions, transform=across, color=SHADE, linewidth=0, zorder=0)
+        full_height = axes.get_xaxis_transform()  # 0 and 1 are the lower and the upper edge of the axes
+        shade: Any = {"color": SHADE, "linewidth": 0, "zorder": 0}
+        axes.fill_between(data.beta, 0, 1, where=data.conditions, transform=full_height, **shade)
         axes.axvline(np.log(T), color=INK, linewidth=0.8, linestyle=":")
         axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.8)
     bottom.set(xscale="log", xlabel="β (log scale)", xlim=(0.2, data.beta[-1]))
-    ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if t <= data.beta[-1]]
-    bottom.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    ticks = [beta for beta in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if beta <= data.beta[-1]]
+    bottom.set_xticks(ticks, [f"{beta:g}" for beta in ticks])
     bottom.minorticks_off()
 
 
@@ -93,7 +96,7 @@ class TheoryRealGradientData(FigureData):
 
 
 def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
-    """The data of a network; `Absent` without checkpoints."""
+    """The data of figure `theory_real_gradient` for one network; `Absent` with under two checkpoints."""
     gradient = theory_gradient_of(network)
     if gradient is None:
         return Absent(f"seed {network.seed}: no checkpoints to compare with the theory")
@@ -101,11 +104,11 @@ def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
 
 
 def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
-    """The arrays of figure `theory_real_gradient`."""
+    """The arrays of figure `theory_real_gradient`, from the cosines of the network with this name."""
     return TheoryRealGradientData(
-        name,
-        np.array(gradient.steps),
-        gradient.accuracy.numpy(),
+        name=name,
+        steps=np.array(gradient.steps),
+        accuracy=gradient.accuracy.numpy(),
         spike_at=-1 if gradient.spike_at is None else gradient.spike_at,
         gradient=_with_band(gradient.descent),
         change=_with_band(gradient.change),
@@ -120,29 +123,33 @@ def _with_band(cosines: Alignment) -> np.ndarray:
 
 
 def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
-    """Top: accuracy. Middle: cosines of the gradient. Bottom: cosines of the change between checkpoints."""
+    """Draws accuracy, cosines of the gradient, and cosines of the change between checkpoints, one below the other."""
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
-    x = np.maximum(data.steps, 1)
-    top.plot(x, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)
+    steps = np.maximum(data.steps, 1)  # the axis is logarithmic and has no 0
+    top.plot(steps, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)
     top.set(ylabel="accuracy,\none variable", ylim=(0, 1.05), title=data.name)
-    between = np.sqrt(x[:-1] * x[1:])
-    _draw_cosines(middle, x, data.gradient, "−gradient")
-    _draw_cosines(bottom, between, data.change, "change")
+    midpoints = np.sqrt(steps[:-1] * steps[1:])  # a change is drawn halfway between its checkpoints
+    _draw_cosines(middle, steps, data.gradient, "−gradient")
+    _draw_cosines(bottom, midpoints, data.change, "change")
     if data.spike_at > 0:
         for axes in (top, middle, bottom):
             axes.axvline(data.spike_at, color=INK, linewidth=0.8, linestyle=":")
         top.annotate("first spike ", (data.spike_at, 0.12), ha="right", fontsize=7.5)
     figure.legend(handles=middle.get_legend_handles_labels()[0], loc="outside lower center", ncols=2, handlelength=1.6)
-    bottom.set(xscale="log", xlabel="training step (log scale)", xlim=(min(100, x[-1] / 2), x[-1]))
+    bottom.set(xscale="log", xlabel="training step (log scale)", xlim=(min(100, steps[-1] / 2), steps[-1]))
     figure.align_ylabels()
 
 
-def _draw_cosines(axes: Axes, x: np.ndarray, rows: np.ndarray, what: str) -> None:
-    cosine, low, high = rows
-    axes.fill_between(x, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
-    axes.plot(x, cosine, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
-    most = max(0.12, float(np.abs(rows).max()) * 1.15)
-    axes.set(ylim=(-most, most), ylabel=f"cosine, {what}")
+def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, what: str) -> None:
+    """Draws the cosine with the memory and the band of the permuted directions.
+
+    `cosines` are (3, steps): with the memory, and both ends of the band.
+    """
+    with_memory, low, high = cosines
+    axes.fill_between(steps, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
+    axes.plot(steps, with_memory, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
+    limit = max(0.12, float(np.abs(cosines).max()) * 1.15)  # symmetric, with room around the curves
+    axes.set(ylim=(-limit, limit), ylabel=f"cosine, {what}")
 
 
 THEORY_BETA_FIGURE = FigureRecord(

@@ -42,7 +42,9 @@ MOST_STEPS = 48  # checkpoints that are looked at
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
     """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
-    return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
+    seed = config.seed.data or 0
+    sampler = Sampler([config.task], seen[None], [seed], ONE_VARIABLE)
+    return sampler.sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:
@@ -53,20 +55,24 @@ def merged(stack: Stack) -> Stack:
     identity = torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
     weights = dict(stack.weights)
     for layer in (1, 2):
-        block = f"blocks.{layer - 1}.attn.W_"
-        weights[block + "Q"], weights[block + "K"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d), identity
-        weights[block + "V"], weights[block + "O"] = OV(stack, layer).unsqueeze(1), identity
+        attention = f"blocks.{layer - 1}.attn"
+        weights[f"{attention}.W_Q"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d)  # (M, head, d, d)
+        weights[f"{attention}.W_K"] = identity
+        weights[f"{attention}.W_V"] = OV(stack, layer).unsqueeze(1)
+        weights[f"{attention}.W_O"] = identity
     return Stack(config, flatten(config, weights))
 
 
 def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     """The negative gradient of the mean loss on these sequences with respect to the matrix QK2."""
-    by_W_Q = []
+    gradients_of_W_Q = []
     for model in single_models(merged(stack)):
         gradient = gradient_of(model)
-        gradient(batch)
-        by_W_Q.append(Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
-    return -math.sqrt(stack.config.model.d_model) * torch.stack(by_W_Q)
+        gradient(batch)  # fills `gradient.flat`
+        gradients = Stack(model.config, gradient.flat)  # in the shape of the model's weights
+        gradients_of_W_Q.append(gradients["blocks.1.attn.W_Q"][0, 0])  # (d, d)
+    # In the merged models W_Q of layer 2 is QK2 sqrt(d).
+    return -math.sqrt(stack.config.model.d_model) * torch.stack(gradients_of_W_Q)
 
 
 @dataclass(frozen=True)
@@ -89,18 +95,26 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     V = c.shape[1]
     permuted = derangements(V, DIRECTIONS, torch.Generator().manual_seed(0))
     identity = torch.arange(V)[None]  # (1, V)
-    return Alignment(cosines(unit, c + p, c, identity)[:, 0], cosines(unit, c + p, c, permuted))
+    return Alignment(
+        memory=cosines(unit, c + p, c, identity)[:, 0],
+        permuted=cosines(unit, c + p, c, permuted),
+    )
 
 
 def cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:
-    """Cosine of matrices of norm 1 with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders)."""
-    products = queries @ unit @ keys.mT  # (M, V, V)
-    matched = products[:, torch.arange(queries.shape[1]), orders].sum(-1)
+    """Cosine of matrices of norm 1 with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders).
+
+    `queries` q and `keys` k are (M, V, d), `orders` (orders, V).
+    """
+    products = queries @ unit @ keys.mT  # of q_u and k_v, (M, V, V)
+    # The inner product of a matrix with the direction is sum_v q_v unit k_{o(v)}^T.
+    inner_products = products[:, torch.arange(queries.shape[1]), orders].sum(-1)  # (M, orders)
     # The squared Frobenius norm of the direction is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)}).
-    of_queries = queries @ queries.mT  # (M, V, V)
-    of_keys = keys @ keys.mT
-    squared = (of_queries[:, None] * of_keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1))
-    return matched / squared.clamp(min=0).sqrt()
+    query_products = queries @ queries.mT  # (M, V, V)
+    key_products = keys @ keys.mT
+    ordered = key_products[:, orders[:, :, None], orders[:, None, :]]  # (M, orders, V, V)
+    squared_norms = (query_products[:, None] * ordered).sum((-2, -1))
+    return inner_products / squared_norms.clamp(min=0).sqrt()
 
 
 def derangements(V: int, count: int, generator: torch.Generator) -> Tensor:
@@ -127,8 +141,8 @@ class TheoryGradient:
     @property
     def spike_at(self) -> int | None:
         """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
-        after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
-        return self.steps[after[0]] if after else None
+        checkpoints_after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
+        return self.steps[checkpoints_after[0]] if checkpoints_after else None
 
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
@@ -136,11 +150,12 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
     require(trajectory.config, "the theory's gradient", *PAPER_NEEDS)
     if len(steps) < 2:
         raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
-    accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)
-    earlier = trajectory.models(slice(0, len(trajectory) - 1))
-    circuits = QK(trajectory, 2)
+    is_correct = answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels  # (M, B)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
-    return TheoryGradient(list(steps), accuracy, descent, alignment(earlier, circuits[1:] - circuits[:-1]))
+    QK2 = QK(trajectory, 2)  # (M, d, d)
+    without_last = trajectory.models(slice(0, len(trajectory) - 1))
+    change = alignment(without_last, QK2[1:] - QK2[:-1])
+    return TheoryGradient(list(steps), is_correct.double().mean(1), descent, change)
 
 
 def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = MOST_STEPS) -> list[int]:
@@ -150,13 +165,19 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     """
     if len(steps) <= most:
         return list(steps)
-    after_spike = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
-    spike_at = next(after_spike, None)
-    along = most if spike_at is None else most // 2
-    marks = [(1 + steps[-1]) ** (i / (along - 1)) - 1 for i in range(along)]  # evenly spaced in log(1 + step)
-    chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
+    spike_at = None
+    for row in rows:
+        if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD:
+            spike_at = row["step"]
+            break
+    n_over_training = most if spike_at is None else most // 2
+    chosen = set()
+    for i in range(n_over_training):
+        mark = (1 + steps[-1]) ** (i / (n_over_training - 1)) - 1  # evenly spaced in log(1 + step)
+        chosen.add(min(steps, key=lambda step: abs(step - mark)))
     if spike_at is not None:
-        chosen |= set(sorted(steps, key=lambda step: abs(step - spike_at))[: most - along])
+        by_distance = sorted(steps, key=lambda step: abs(step - spike_at))
+        chosen |= set(by_distance[: most - n_over_training])
     return sorted(chosen)
 
 

@@ -7,6 +7,8 @@ e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without chang
 The query is x_T = p_T + Phi_1 e_v. So only the columns p_T and Phi_1 e_v of a key-query matrix matter, the gradient
 is 0 in all others, and here such a matrix is given by these 1 + V columns: (d, 1 + V).
 
+In all functions s is the setting (sizes, alpha, beta), X the inputs of B sequences, (B, T, d), and W such a matrix.
+
 The modules follow the appendix: this one has its model and data, `theorem` the theorem, `proof` its proof,
 `composition` what the step leads to. `real_gradient` looks at real training.
 """
@@ -44,12 +46,13 @@ class Setting:
     """Strength of the initial attention, left free by the paper; log T unless given, so that rho_2 is of order 1/T."""
 
     def __post_init__(self) -> None:
+        """Refuses sizes and scales that are out of range."""
         _check_whole("N", self.N, 2, 1000, "a whole number from 2 to 1000")
         _check_whole("T", self.T, 4, 1 << 16, "a whole number from 4 (an assignment, two operands and `=`) to 2^16")
         _check_whole("V", self.V, 1, self.N, f"a whole number from 1 to theory.N = {self.N}")
-        _check_positive("alpha", self.alpha, 500)  # beyond it e^alpha is no float
+        _check_positive("alpha", self.alpha, 500)  # far beyond it e^alpha is no float
         if self.beta is not None:
-            _check_positive("beta", self.beta, 300)
+            _check_positive("beta", self.beta, 300)  # far beyond it e^(2 beta) is no float
 
     def at(self, beta: float) -> Setting:
         """The same sizes with another beta."""
@@ -57,7 +60,7 @@ class Setting:
 
     @property
     def e_beta(self) -> float:
-        """e^beta."""
+        """e^beta, which is T for the default beta = log T."""
         return float(self.T) if self.beta is None else math.exp(self.beta)
 
     @property
@@ -123,11 +126,13 @@ class Setting:
 
 
 def _check_whole(name: str, value: object, low: int, high: int, accepted: str) -> None:
+    """Raises `ConfigError` unless a field is a whole number in this range; `accepted` says so in words."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ConfigError(f"theory.{name}", value, accepted)
 
 
 def _check_positive(name: str, value: object, high: float) -> None:
+    """Raises `ConfigError` unless a field is a number above 0 and at most `high`."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= high:
         raise ConfigError(f"theory.{name}", value, f"a number above 0, up to {high:g}")
 
@@ -140,16 +145,16 @@ def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -
     """
     B, T = len(m), s.T
     X = torch.zeros(B, T, s.d, dtype=DTYPE)
-    row = torch.arange(B)
-    X[:, range(T), range(T)] = 1
-    X[:, : T - 3, s.pad] = 1
-    for t, u, value in zip(tau.T, v.T, n.T, strict=True):
-        X[row, t, s.pad] = 0
-        X[row, t, s.number.start + value] = 1
-        X[row, t, s.copied.start + u] = 1
-    X[row, T - 3, s.variable.start + v[:, 0]] = 1
-    X[row, T - 2, s.number.start + m] = 1
-    X[row, T - 1, s.copied.start + v[:, 0]] = 1
+    sequence = torch.arange(B)
+    X[:, range(T), range(T)] = 1  # p_t at every position t
+    X[:, : T - 3, s.pad] = 1  # PADs, where no assignment follows below
+    for position, variable, value in zip(tau.T, v.T, n.T, strict=True):  # (B,) each
+        X[sequence, position, s.pad] = 0
+        X[sequence, position, s.number.start + value] = 1
+        X[sequence, position, s.copied.start + variable] = 1
+    X[sequence, T - 3, s.variable.start + v[:, 0]] = 1  # first operand
+    X[sequence, T - 2, s.number.start + m] = 1  # second operand
+    X[sequence, T - 1, s.copied.start + v[:, 0]] = 1  # `=`, into which layer 1 has copied v*
     return X
 
 
@@ -163,19 +168,20 @@ def W_0(s: Setting) -> Tensor:
 
 def attention(s: Setting, X: Tensor, W: Tensor) -> Tensor:
     """Attention of the last position, sigma(X^T W x_T), (B, T)."""
-    return torch.einsum("btd,bd->bt", X, X[:, -1, s.query] @ W.T).softmax(-1)
+    W_x_T = X[:, -1, s.query] @ W.T  # (B, d)
+    return torch.einsum("btd,bd->bt", X, W_x_T).softmax(-1)
 
 
 def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
     """Logits alpha M(Phi_2 X sigma(X^T W x_T)), (B, N): equation simplified_F."""
-    z = torch.einsum("bt,btn->bn", attention(s, X, W), X[:, :, s.number])
+    z = torch.einsum("bt,btn->bn", attention(s, X, W), X[:, :, s.number])  # attention on each number, (B, N)
     return s.alpha * M(s.N, z).real
 
 
 @lru_cache(maxsize=4)
 def fourier(N: int) -> tuple[Tensor, Tensor]:
-    """The MLP's weights: v_j on the coordinates of e_n, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N}
-    (k, j)."""
+    """The MLP's weights: v, whose row v_j is e^{2 i pi j n / N} on the coordinate of e_n, (j, n), and u, with
+    u_{k,j} = e^{-2 i pi j k / N}, (k, j)."""
     angle = 2 * math.pi * (torch.outer(torch.arange(N), torch.arange(N)) % N).double() / N
     wave = torch.polar(torch.ones_like(angle), angle)
     return wave, wave.conj().resolve_conj()
@@ -194,13 +200,17 @@ def grad_M(N: int, z: Tensor) -> Tensor:
 
 
 def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """For each t* (counted from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of all (n, m), equally likely under p."""
-    n, m = torch.cartesian_prod(torch.arange(s.N), torch.arange(s.N)).T
+    """All one-variable sequences, equally likely under p, in batches: one for each t* (counted from 0) and variable.
+
+    Yields t*, and of the N^2 sequences with all (n, m) the inputs X, (N^2, T, d), and the answers y, (N^2,).
+    """
+    n, m = torch.cartesian_prod(torch.arange(s.N), torch.arange(s.N)).T  # (N^2,) each
+    y = (n + m) % s.N
     for t in range(s.T - 3):
-        for v in range(s.V):
+        for variable in range(s.V):
             tau = torch.full((len(n), 1), t)
-            variable = torch.full((len(n), 1), v)
-            yield t, augmented_inputs(s, tau, variable, n[:, None], m), (n + m) % s.N
+            v = torch.full((len(n), 1), variable)
+            yield t, augmented_inputs(s, tau, v, n[:, None], m), y
 
 
 def population_loss(s: Setting, W: Tensor) -> Tensor:

@@ -1,4 +1,8 @@
-"""Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder."""
+"""Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder.
+
+As in `setting`, s is the setting, and key-query matrices are given by the columns of p_T and of the Phi_1 e_v,
+(d, 1 + V). Rows are coordinates, which count from 0: row T - 2 is that of p_{T-1}, the second operand's position.
+"""
 
 from __future__ import annotations
 
@@ -44,47 +48,53 @@ def gradient_parts(s: Setting) -> tuple[Tensor, Tensor]:
     # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out of the uniform part: G_1 = G_2 = 0.
     uniform = -2 * s.rho_1 * s.rho_2 * (s.N - 1) / s.N
     second, assignment, x_bar = mean_inputs(s)
-    query = torch.cat([torch.ones(s.V, 1, dtype=DTYPE), torch.eye(s.V, dtype=DTYPE)], 1)  # (V, 1 + V)
+    query = torch.cat([torch.ones(s.V, 1, dtype=DTYPE), torch.eye(s.V, dtype=DTYPE)], 1)  # x_T by v, (V, 1 + V)
 
-    def towards(m: float, n: float) -> Tensor:
-        keys = m * (second - x_bar) + n * (assignment - x_bar)  # (V, d)
+    def mean_gradient(a_m: float, a_n: float) -> Tensor:
+        """alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T], (d, 1 + V)."""
+        keys = a_m * (second - x_bar) + a_n * (assignment - x_bar)  # (V, d)
         return s.alpha * keys.T @ query / s.V
 
-    return towards(uniform, uniform), towards(a_m, a_n)
+    return mean_gradient(uniform, uniform), mean_gradient(a_m, a_n)
 
 
 def mean_inputs(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
-    """The means over t*, n and m of x_{T-1}, of x_{t*} and of x_bar at W_0, for each variable v, (V, d) each."""
-    of_variable = torch.eye(s.V, dtype=DTYPE)
-    second = torch.zeros(s.V, s.d, dtype=DTYPE)
+    """The means over t*, n and m of x_{T-1}, of x_{t*} and of x_bar at W_0, for each variable v, (V, d) each.
+
+    Positions count from 0 here: the operands are at T-3 and T-2, `=` is at T-1, and t* is any position before T-3.
+    """
+    each_variable = torch.eye(s.V, dtype=DTYPE)
+    second = torch.zeros(s.V, s.d, dtype=DTYPE)  # x_{T-1}: the second operand
     second[:, s.T - 2] = 1
     second[:, s.number] = 1 / s.N
-    assignment = torch.zeros(s.V, s.d, dtype=DTYPE)
+    assignment = torch.zeros(s.V, s.d, dtype=DTYPE)  # x_{t*}
     assignment[:, : s.T - 3] = 1 / (s.T - 3)
     assignment[:, s.number] = 1 / s.N
-    assignment[:, s.copied] = of_variable
+    assignment[:, s.copied] = each_variable
     x_bar = s.rho_1 * second + s.rho_2 * assignment
     x_bar[:, s.T - 3] += s.rho_2  # the first operand
-    x_bar[:, s.variable] += s.rho_2 * of_variable
-    x_bar[:, : s.T - 3] += s.rho_3 * (s.T - 4) / (s.T - 3)  # the PADs
+    x_bar[:, s.variable] += s.rho_2 * each_variable
+    x_bar[:, : s.T - 3] += s.rho_3 * (s.T - 4) / (s.T - 3)  # the T - 4 PADs, at any position but t*
     x_bar[:, s.pad] += s.rho_3 * (s.T - 4)
     x_bar[:, s.T - 1] += s.rho_3  # `=`
-    x_bar[:, s.copied] += s.rho_3 * of_variable
+    x_bar[:, s.copied] += s.rho_3 * each_variable
     return second, assignment, x_bar
 
 
 def mean_deviations(s: Setting) -> tuple[float, float, float]:
     """The means over n and m of r_k = p_k - 1/N at k = 2m, k = n+m and k = 2n, at W_0.
 
-    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. Only n - m matters.
+    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. As only n - m
+    matters, m = 0 stands for all m; then 2m = 0 and n+m = n.
     """
-    n, m = torch.arange(s.N), 0
-    logits = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
-    logits[n, m] += s.rho_1**2
-    logits[n, n] += 2 * s.rho_1 * s.rho_2
-    logits[n, 2 * n % s.N] += s.rho_2**2
-    r = (s.alpha * logits).softmax(1) - 1 / s.N
-    return float(r[n, m].mean()), float(r[n, n].mean()), float(r[n, 2 * n % s.N].mean())
+    n = torch.arange(s.N)
+    at_2m, at_sum, at_2n = 0, n, 2 * n % s.N  # the columns k for every row n
+    M_z = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
+    M_z[n, at_2m] += s.rho_1**2
+    M_z[n, at_sum] += 2 * s.rho_1 * s.rho_2
+    M_z[n, at_2n] += s.rho_2**2
+    r = (s.alpha * M_z).softmax(1) - 1 / s.N
+    return float(r[n, at_2m].mean()), float(r[n, at_sum].mean()), float(r[n, at_2n].mean())
 
 
 def eta(s: Setting) -> float:
@@ -93,12 +103,12 @@ def eta(s: Setting) -> float:
 
 
 def after_step(s: Setting, length: float = 1.0) -> Tensor:
-    """W_0 - length eta nabla L(W_0); the theorem's W_1 for length 1."""
+    """W_0 - length eta nabla L(W_0), where `length` is a share of the theorem's step; its W_1 for length 1."""
     return W_0(s) - length * eta(s) * gradient(s)
 
 
 def memory(s: Setting) -> Tensor:
-    """The associative memory sum_v Phi_1 e_v (Phi_1 e_v + p_T)^T."""
+    """The associative memory sum_v Phi_1 e_v (Phi_1 e_v + p_T)^T, (d, 1 + V): column 0 is p_T, the others Phi_1 e_v."""
     term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
     term[s.copied, 0] = 1
     term[s.copied, 1:] = torch.eye(s.V, dtype=DTYPE)
@@ -106,9 +116,9 @@ def memory(s: Setting) -> Tensor:
 
 
 def attenuation(s: Setting) -> Tensor:
-    """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T."""
+    """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T, (d, 1 + V)."""
     term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
-    term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V
+    term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V  # row T - 2 is p_{T-1}, as rows count from 0
     term[s.T - 2, 1:] = -(2 * s.rho_1 - 1)
     return term
 
@@ -142,14 +152,19 @@ class Check:
 
 
 def remainder(s: Setting) -> Tensor:
-    """W_1 - W~_0 - memory."""
+    """W_1 - W~_0 - memory: what the theorem's displayed terms leave of the step, (d, 1 + V)."""
     return -eta(s) * gradient(s) - attenuation(s) - memory(s)
 
 
 def check(s: Setting) -> Check:
     """The sizes of the theorem's terms at this setting."""
     _, deviation = gradient_parts(s)
-    return Check(s, infinity_norm(remainder(s)), infinity_norm(attenuation(s)), eta(s) * infinity_norm(deviation))
+    return Check(
+        s,
+        remainder=infinity_norm(remainder(s)),
+        attenuation=infinity_norm(attenuation(s)),
+        softmax_part=eta(s) * infinity_norm(deviation),
+    )
 
 
 @lru_cache
@@ -160,15 +175,19 @@ def grid_checks() -> list[Check]:
 
 def fitted_constant(checks: Sequence[Check]) -> float:
     """The least constant with which the theorem's bound is met by all of these checks."""
-    return max(c.constant for c in checks)
+    return max(checked.constant for checked in checks)
 
 
 @lru_cache
 def constants_over_beta(V: int) -> dict[int, float]:
-    """T -> the largest constant of the bound over `EXTREMES` and the beta that meet the theorem's conditions."""
+    """For several T, the largest constant of the bound over `EXTREMES` and the beta that meet the theorem's conditions.
+
+    The beta are quarters from 1/4 to 14 3/4.
+    """
+    grid = [quarters / 4 for quarters in range(1, 60)]
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
-        betas = [beta / 4 for beta in range(1, 60) if Setting(T=T, beta=beta / 4).meets_conditions]
-        extremes = [check(Setting(max(N, V), T, V, alpha, beta)) for N, alpha in EXTREMES for beta in betas]
-        constants[T] = fitted_constant(extremes)
+        betas = [beta for beta in grid if Setting(T=T, beta=beta).meets_conditions]
+        checks = [check(Setting(max(N, V), T, V, alpha, beta)) for N, alpha in EXTREMES for beta in betas]
+        constants[T] = fitted_constant(checks)
     return constants

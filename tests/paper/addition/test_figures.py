@@ -9,7 +9,7 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.figure.style import figure
 from assignadd.measures.addition import circuit_waves, waves
-from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.probes import AnswerProbes
 from assignadd.model.handmade import handmade
 from assignadd.paper.addition.figures import (
     A_KINDS,
@@ -31,7 +31,10 @@ from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Sh
 from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
+STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 PROBES = next(record for record in MECHANISM if record.label == "probes")
+
+STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 
 
 def cosine(mean: float) -> Cosine:

@@ -1,0 +1,96 @@
+"""The data of the page about many seeds: how many bind, when each skill comes, how much data it needs (section 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assignadd.page.data import DIGITS
+from assignadd.palette import BLUE, GREEN
+from assignadd.paper.generalisation.population_figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
+from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
+from assignadd.stats import median_interval, wilson
+from assignadd.sweeps.population import Populations
+
+# For each sweep: its panel's title, the axis, the final test that is drawn, and the colour.
+PANELS = {
+    "fraction": ("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, BLUE),
+    "two_var": ("Sums of two variables in training", "two-variable sums for each literal one, r", TWO_VAR, GREEN),
+}
+TESTS = {ZERO_VAR: "literal sums held out from training", TWO_VAR: "two-variable sums not seen in training"}
+DOUBLES = "0-var doubles"
+
+
+def population_data(populations: Populations) -> dict[str, Any] | None:
+    """The census and the sweeps of these populations, as the page reads them; None if there are neither."""
+    census = _census(populations) if populations.census else None
+    sweeps = [_sweep(populations, name) for name in PANELS if populations.there(name)]
+    if census is None and not sweeps:
+        return None
+    return {"census": census, "sweeps": sweeps}
+
+
+def _census(populations: Populations) -> dict[str, Any]:
+    """How many seeds bind, with an interval; when each seed learned each skill; the accuracy on held-out doubles.
+
+    That accuracy is the median of the seeds that bind, and of the others; it is left out if it was not measured.
+    """
+    data = census_data(populations)
+    n_seeds = len(data.binds)
+    n_binding = int(data.binds.sum())
+    interval = wilson(n_binding, n_seeds)
+    skills = [
+        {"name": name, "colour": colour, "steps": sorted(int(step) for step in onsets if step != NEVER)}
+        for (name, colour, _), onsets in zip(SKILLS, data.onsets, strict=True)
+    ]
+    doubles = {}
+    if all(seed.has(DOUBLES) for seed in populations.seeds):
+        doubles["binding"] = _median([seed.final(DOUBLES) for seed in populations.seeds if seed.binds])
+        doubles["others"] = _median([seed.final(DOUBLES) for seed in populations.seeds if not seed.binds])
+    return {
+        "name": data.name,
+        "n": n_seeds,
+        "bind": n_binding,
+        "low": interval.low,
+        "high": interval.high,
+        "steps": data.steps,
+        "skills": skills,
+        "doubles": doubles,
+    }
+
+
+def _sweep(populations: Populations, name: str) -> dict[str, Any]:
+    """A sweep over a setting: its seeds' accuracies at the end at each value, and from which value half succeed."""
+    title, axis, test, colour = PANELS[name]
+    population = getattr(populations, name)
+    settings, accuracy = population.finals(SWEEPS[name], test)  # (settings,), (settings, seeds); NaN without a network
+    binds = population.binds(SWEEPS[name])  # (settings, seeds)
+    threshold = sweep_threshold(populations, name, test, binding=True)
+    measured = [row[np.isfinite(row)].tolist() for row in accuracy]  # for each setting, of the seeds that have one
+    return {
+        "name": population.name,
+        "title": title,
+        "axis": axis,
+        "test": TESTS[test],
+        "colour": colour,
+        "steps": int(population.table["step"].to_numpy().max()),
+        "settings": settings.round(DIGITS).tolist(),
+        "accuracies": [[round(share, DIGITS) for share in shares] for shares in measured],
+        "medians": [_median(shares) for shares in measured],
+        "binding": [[int(row.sum()), len(row)] for row in binds],
+        "threshold": None if threshold is None else [threshold.value, threshold.low, threshold.high],
+    }
+
+
+def _median(values: list[float]) -> list[float]:
+    """The median and both ends of its 95 % interval; the median three times if there are too few values for one.
+
+    Empty without values.
+    """
+    if not values:
+        return []
+    median, interval = median_interval(values)
+    if interval is None:
+        return [round(median, DIGITS)] * 3
+    return [round(number, DIGITS) for number in (median, interval.low, interval.high)]
