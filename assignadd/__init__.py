@@ -4,7 +4,17 @@
 this file is read before a command can answer Ctrl-C.
 """
 
-from __future__ import annotations
+import os
+import sys
+
+# `python -m assignadd` looks for every module in the working folder first, where json.py may be anybody's. (So does
+# `from __future__ import`, which this file therefore does without.) A checkout that is not installed is still looked
+# into, last: that is where the processes of a sweep find the package.
+if sys.argv[:1] == ["-m"] and "-m assignadd" in " ".join(sys.orig_argv) and not sys.flags.safe_path:
+    if sys.path[0] == os.path.dirname(os.path.dirname(__file__)):
+        sys.path.append(sys.path[0])
+    if sys.path[0] == os.getcwd():
+        del sys.path[0]
 
 from assignadd.lazy import TYPE_CHECKING, lazily
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from assignadd.config import UserError
 
 FILE = "study.py"
-MOST_BYTES = 1 << 20  # of a file whose text a run keeps
+MOST_BYTES = 4 << 20  # of a file
 
 
 class Source(NamedTuple):
@@ -35,10 +35,10 @@ class Source(NamedTuple):
 
 def user_object(path: Path, name: str) -> tuple[Any, Source]:
     """What a file of Python, which is executed, calls by this name; and its text."""
-    if not path.is_file() or path.suffix != ".py" or path.stat().st_size > MOST_BYTES:
-        raise UserError(f"{path}: expected a file of Python, of at most {MOST_BYTES >> 20} MiB, that defines {name}")
-    source = Source(path.name, path.read_bytes())
+    if path.is_dir():
+        raise UserError(f"{path}: expected a file of Python that defines {name}")
     module = user_module(path)
+    source = Source(path.name, path.read_bytes())
     if not hasattr(module, name):
         raise UserError(f"{path}: expected a line such as {name} = ...")
     return getattr(module, name), source
@@ -65,6 +65,8 @@ def user_module(path: Path) -> ModuleType:
     file = path / FILE if path.is_dir() else path
     if not file.is_file() or file.suffix != ".py":
         raise UserError(f"{path}: expected a file of Python, or a folder with {FILE}")
+    if file.stat().st_size > MOST_BYTES:
+        raise UserError(f"{file}: expected a file of Python of at most {MOST_BYTES:,} bytes")
     name = f"{_package_of(file.parent.resolve())}.{file.stem}"
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None

@@ -13,7 +13,7 @@ import assignadd
 
 ROOT = Path(__file__).parents[1]
 # Part of the checkout alone: the sources of the page, and what programs leave beside the files.
-NOT_IN_WHEEL = ("page/web", "__pycache__", ".nbi", ".nbc", "measures.parquet")
+NOT_IN_WHEEL = ("page/web", "__pycache__", ".compiled", "measures.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -133,16 +133,25 @@ def _stored_table(study: StatedStudy, path: Path, out: Path | None) -> StudyTabl
 
 
 def _listed() -> Output:
-    """A row for each study of the repository, and whether its table is there."""
+    """A row for each study of the repository, and whether its table is there.
+
+    Of another project, whose files nobody has named, a row for each folder alone: reading a study executes its file.
+    """
+    import assignadd
     from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
 
-    rows = []
+    is_ours = FINDINGS.resolve() == Path(assignadd.__file__).resolve().parents[1] / FINDINGS
+    rows: list[tuple[Any, ...]] = []
     for folder in study_folders():
+        if not is_ours:
+            rows.append((str(folder), None, None, None, None, None))
+            continue
         for study in studies_in(folder).values():
             has_table = table_file(study, folder).exists()
             rows.append((str(folder), study.name, study.question, study.n_models, study.steps, has_table))
     table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
-    table = Table("studies", table_columns, rows, "`assignadd study PATH [STUDY] --show` shows one")
+    executes = "" if is_ours else ", which executes its study.py"
+    table = Table("studies", table_columns, rows, f"`assignadd study PATH [STUDY] --show` shows one{executes}")
     if not rows:
         note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
     return Output([table] if rows else [], table.records, table)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError
-from assignadd.runs.config_json import MOST_BYTES, parse
-from assignadd.runs.files import read_input
+from assignadd.runs.config_json import parse
+from assignadd.runs.files import MOST_SETTINGS, read_input
 from assignadd.task.positions import ROLES, Place
 
 # Hooks of any layer, and those of its neurons.
@@ -108,7 +108,7 @@ def read_specification(text: str) -> tuple[Intervention, ...]:
     if text.lstrip().startswith(("[", "{")):
         return specification(parse(text.encode(errors="surrogateescape"), "the specification"))
     try:
-        data = read_input(Path(text), MOST_BYTES)
+        data = read_input(Path(text), MOST_SETTINGS)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error  # of an OSError without its path
         raise ConfigError("specification", text, f"a JSON list or a file of one ({reason})") from error

@@ -30,7 +30,7 @@ from assignadd.page.population import population_data
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
-from assignadd.sweeps.population import populations_for
+from assignadd.sweeps.population import populations_for, read_population
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 # The version of the data's format; the page refuses another one.
@@ -73,6 +73,8 @@ def export(
     for run in runs:
         require(run.config, "the explorer page", *PAPER_NEEDS)
         data.require_shown(run.config)
+    if settings.census is not None:
+        read_population(settings.census)  # refuses what is not one before anything is measured
     folder = PageFolder(out)
     for name in PAGE:
         folder.write(name, (files("assignadd.page") / "built" / name).read_bytes())

@@ -44,9 +44,9 @@ def write_hub_folder(
         files[name] = Blob.of(data)
 
     for name in (CONFIG, SPLITS):
-        write(name, read_committed(run.path, run.manifest, name))
+        write(name, read_committed(run.path, run.manifest, name, run.most_bytes(name)))
     run.metrics()  # raises an error where the file is not as committed
-    write(METRICS, read_regular(run.path, METRICS, most=run.manifest.metrics.size))
+    write(METRICS, read_regular(run.path, METRICS, first=run.manifest.metrics.size))
     write("claims.json", json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n")
     for step in steps:
         stack = run.checkpoint(step)

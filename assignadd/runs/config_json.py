@@ -18,10 +18,8 @@ import msgspec
 
 from assignadd.config import PER_MODEL, SETTINGS, SHORT_NAMES, Config, ConfigError, Member, with_settings
 from assignadd.config.task import OPERATIONS, named_operation
-from assignadd.runs.files import read_input
+from assignadd.runs.files import MOST_SETTINGS, read_input
 
-# Of a file of settings: those of thousands of models take less.
-MOST_BYTES = 16 << 20  # 16 MiB
 DEFAULTS = Config()
 SECTIONS = list(vars(DEFAULTS))  # task, model, optim, ...
 
@@ -32,7 +30,7 @@ def read_config(path: Path, base: Config) -> Config:
     A file that `task.operation` names is read here, from the working directory.
     """
     try:
-        data = read_input(path, MOST_BYTES)
+        data = read_input(path, MOST_SETTINGS)
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
     values = parse(data, path.name)
@@ -79,7 +77,7 @@ def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
 def read_table(path: Path) -> list[list[int]]:
     """The rows of a file of answers: entry (x, y) is the answer for first operand x and second operand y."""
     try:
-        text = read_input(path, MOST_BYTES).decode()
+        text = read_input(path, MOST_SETTINGS).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "this one is not text"
         accepted = f"{OPERATIONS}, or a file with N rows of N answers ({reason})"

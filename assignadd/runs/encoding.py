@@ -27,6 +27,8 @@ from assignadd.model.stack import Stack, flatten, weight_shapes
 if TYPE_CHECKING:
     import polars
 
+# Of a table: a few kilobytes of Parquet can unpack to any number.
+MOST_CELLS = 150_000_000
 PREFIX = "assignadd-seal:"
 # What stands in a file until its seal is known: as long as the seal, which then replaces it.
 BLANK = PREFIX + "0" * 64
@@ -138,4 +140,13 @@ def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, s
     import polars
 
     check_seal(data, name)
-    return polars.read_parquet(data), polars.read_parquet_metadata(io.BytesIO(data))
+    try:
+        about = polars.read_parquet_metadata(io.BytesIO(data))
+        lazy = polars.scan_parquet(io.BytesIO(data))
+        cells = lazy.select(polars.len()).collect().item() * len(lazy.collect_schema())  # without reading the columns
+        if cells > MOST_CELLS:
+            raise RunError(f"{name} has {cells:,} numbers, of which at most {MOST_CELLS:,} are read")
+        return polars.read_parquet(data), about
+    except (polars.exceptions.PolarsError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"{name} is not a table that can be read: {reason}") from error

@@ -19,12 +19,16 @@ MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
 # The file that says what a folder of ours is for, such as "assignadd sweep", and of how many bytes it is read.
 MARK = ".assignadd"
 MOST_OF_MARK = 1000
+MOST_BYTES = 1 << 30  # of a file where nothing says how large it may be
+# Of a file of settings: those of thousands of models take less.
+MOST_SETTINGS = 16 << 20  # 16 MiB
 
 
-def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The bytes of the file `name` in one of our folders, or its first `most` bytes.
+def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
+    """The bytes of the file `name` in one of our folders, or its `first` bytes.
 
-    A RunError for what is missing, is not a regular file, or is reached through a link.
+    A RunError for what is missing, is not a regular file, is reached through a link, or where that is more than `most`
+    bytes.
     """
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
@@ -33,9 +37,13 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
         # Without blocking, so that a pipe in a file's place is refused rather than waited for.
         fd = os.open(path, os.O_RDONLY | atomic.flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
         with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 raise RunError(f"{path} is not a regular file")
-            return file.read(-1 if most is None else most)
+            size = status.st_size if first is None else min(first, status.st_size)
+            if size > most:
+                raise RunError(f"{path} has {status.st_size:,} bytes, of which at most {most:,} are read")
+            return file.read(size)
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing") from error
     except OSError as error:
@@ -113,9 +121,17 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
     for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that
         if _is_run(folder) and path.absolute() != folder / MEASURES:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
-    may_be_replaced = not path.exists() or (path.is_file() and is_ours(read_regular(path.parent, path.name)))
+    may_be_replaced = not os.path.lexists(path) or (path.is_file() and _is_recognised(path, is_ours))
     if not may_be_replaced:
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
+
+
+def _is_recognised(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
+    """Whether a path is a regular file, of a size that we read, that `is_ours` recognises."""
+    try:
+        return is_ours(read_regular(path.parent, path.name))
+    except RunError:
+        return False
 
 
 def _kind(folder: Path) -> str | None:
@@ -123,7 +139,7 @@ def _kind(folder: Path) -> str | None:
     if _is_run(folder):
         return "run"
     try:
-        words = read_regular(folder, MARK, most=MOST_OF_MARK).decode().split()
+        words = read_regular(folder, MARK, first=MOST_OF_MARK).decode().split()
     except (RunError, UnicodeDecodeError):
         return None
     if words[:1] != ["assignadd"]:

@@ -14,6 +14,7 @@ This class only reads; `writer` writes. Every file is checked against the manife
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ import msgspec
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -43,6 +44,7 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
+from assignadd.user_file import MOST_BYTES
 
 if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be read without it
     from jaxtyping import Bool
@@ -50,6 +52,7 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
 
     from assignadd.model.stack import Stack
 
+STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
 
@@ -249,7 +252,7 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
         blob = self.manifest.metrics
-        data = read_regular(self.path, METRICS, most=blob.size)
+        data = read_regular(self.path, METRICS, first=blob.size)
         if problem := blob.problem(data):
             raise RunError(f"{self.path / METRICS} {problem}")
         try:
@@ -288,7 +291,7 @@ class Run:
         elif name == SPLITS:
             self._read_seen()
         elif name in (TASK_TEXT, NETWORK_TEXT):
-            read_committed(self.path, self.manifest, name)
+            read_committed(self.path, self.manifest, name, self.most_bytes(name))
         else:
             self._state(name)
 
@@ -306,14 +309,26 @@ class Run:
         """The tensors in a committed file of the run."""
         from assignadd.runs.encoding import decode_tensors
 
-        data = read_committed(self.path, self.manifest, name)
+        data = read_committed(self.path, self.manifest, name, self.most_bytes(name))
         return decode_tensors(data, str(self.path / name))
+
+    def most_bytes(self, name: str) -> int:
+        """More bytes than a committed file of a run with these settings has."""
+        from assignadd.model.stack import weight_shapes
+
+        if name == CONFIG:
+            return MOST_SETTINGS
+        if name in (TASK_TEXT, NETWORK_TEXT):
+            return MOST_BYTES
+        weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
+        of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * weights + (1 << 10)
+        return len(self.members) * of_model + (1 << 20)
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
     """The settings of the run in a folder, and its models; a RunError where they cannot be read."""
     try:
-        return read_run_document(read_committed(folder, manifest, CONFIG))
+        return read_run_document(read_committed(folder, manifest, CONFIG, MOST_SETTINGS))
     except ConfigError as error:
         raise RunError(f"{folder / CONFIG}: {error}") from error
 

@@ -28,7 +28,7 @@ from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
 from assignadd.runs.encoding import decode_tensors, stack_of
-from assignadd.runs.files import MARK
+from assignadd.runs.files import MARK, MOST_BYTES, read_input
 from assignadd.runs.manifest import CONFIG, Blob
 
 SCHEME = "hf://"
@@ -123,7 +123,7 @@ def _fetch(repository: str, name: str, revision: str) -> bytes:
     asked_by = {"library_name": "assignadd", "library_version": __version__}
     with _client_errors(f"{SCHEME}{repository}/{name} could not be fetched"):
         path = client.hf_hub_download(repository, name, revision=revision or None, **asked_by)
-        return Path(path).read_bytes()
+        return read_input(Path(path), MOST_BYTES)
 
 
 def _fetch_checked(repository: str, name: str, revision: str, index: Index) -> bytes:

@@ -26,6 +26,7 @@ TASK_TEXT, NETWORK_TEXT = "task.txt", "network.txt"  # the files of a user's tas
 CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1
+MOST_LISTED = 64 << 20  # bytes of a manifest; one with 400 checkpoints has 80 thousand
 # Folders whose files are named after their step.
 Numbered = Literal["checkpoints", "states"]
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
@@ -145,7 +146,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder; one that is damaged, edited or points outside the folder is refused."""
-    data = read_regular(folder, MANIFEST)
+    data = read_regular(folder, MANIFEST, most=MOST_LISTED)
     where = folder / MANIFEST
     try:
         # The format first: a manifest of another format may have other fields.
@@ -162,10 +163,10 @@ def read_manifest(folder: Path) -> Manifest:
     return replace(manifest, seal="")
 
 
-def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
-    """The bytes of a committed file, or an error that names it."""
+def read_committed(folder: Path, manifest: Manifest, name: str, most: int) -> bytes:
+    """The bytes of a committed file, or an error that names it: also where it has more than `most`."""
     file = manifest.files[name]
-    data = read_regular(folder, name, most=file.size + 1)  # one more tells that it is longer
+    data = read_regular(folder, name, first=file.size + 1, most=most)  # one more tells that it is longer
     if problem := file.problem(data):
         raise RunError(f"{folder / name} {problem}")
     return data

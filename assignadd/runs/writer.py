@@ -230,7 +230,7 @@ class Writer(Run):
 
     def _digest_of_metrics(self) -> hashlib._Hash:
         """The hash (sha256) of the committed rows so far, to which those of the next commit are added."""
-        return hashlib.sha256(read_regular(self.path, METRICS, most=self.manifest.metrics.size))
+        return hashlib.sha256(read_regular(self.path, METRICS, first=self.manifest.metrics.size))
 
     def _return_to_newest_state(self) -> None:
         """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from assignadd.config import Config, UserError
 from assignadd.config.errors import RunError
+from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.study.study import Study
 from assignadd.study.table import StudyTable, study_frame
 from assignadd.sweeps.engine import run_sweep
@@ -120,7 +121,8 @@ def run_study(
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
     sweep_table = run_sweep(sweep, out, report=report, command=command, **how)
-    about = json.loads((out / TABLE).with_suffix(".json").read_text())  # how the sweep's table was made
+    # How the sweep's table was made.
+    about = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
     about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
     write_results(study_frame(study, sweep, sweep_table), about, table_file(study, out))
     return read_study(study, out)

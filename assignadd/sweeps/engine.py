@@ -54,6 +54,7 @@ OLDEST_RAY = (2, 54)
 # How long a job waits for a run that another process holds: a lost process may live on for a moment.
 BUSY_SECONDS = 120.0
 POLL_SECONDS = 0.2
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
     gpus = _gpus() if device == "cuda" else [""]
     gpu = gpus[slot % len(gpus)]
     process = context.Process(target=_train, args=(sending_end, job, device, gpu, os.getpid()), daemon=True)
-    with _without_the_script(), warnings.catch_warnings():
+    with _without_the_script(), _no_modules_from_here(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
         try:
             process.start()
@@ -244,6 +245,20 @@ def _without_the_script() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
+
+
+@contextmanager
+def _no_modules_from_here() -> Iterator[None]:
+    """A Python started meanwhile does not look for modules in the working folder, as `python -c` otherwise does."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:

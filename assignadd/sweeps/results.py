@@ -19,7 +19,7 @@ from assignadd.dynamics.phases import Curves
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
 from assignadd.sweeps.final_tests import end_sequences
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 COMPRESSION_LEVEL = 19  # of 22; tables are written once and shipped
 TABLE = "table.parquet"
-MOST_BYTES = 1 << 30  # that a table or its provenance is read with
 
 
 def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
@@ -161,8 +160,8 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance; a RunError unless both are as they were written."""
     json_path = path.with_suffix(".json")
-    document = read_regular(json_path.parent, json_path.name, MOST_BYTES)
-    data = read_regular(path.parent, path.name, MOST_BYTES)
+    document = read_regular(json_path.parent, json_path.name, most=MOST_SETTINGS)
+    data = read_regular(path.parent, path.name)
     about = parse(document, json_path.name)
     if not isinstance(about, dict):
         raise RunError(f"{json_path} is not the provenance of a sweep")

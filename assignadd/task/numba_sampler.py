@@ -6,11 +6,14 @@ numbers are unsigned 64-bit integers, since Numba converts the sum of a signed a
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from assignadd.compiler_cache import kept
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
@@ -36,6 +39,8 @@ TAKEN = FOUR  # the operands' assignments in increasing order
 SLOTS = FOUR + ONE  # the assignment of each operand
 SCRATCH_ROWS = 6
 SCRATCH_COLUMNS = 32  # at least the number of variables
+# Constants of the second file are compiled in.
+compiled = partial(kept, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
 
 class CompiledSampler:
@@ -90,7 +95,7 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().numpy().view(np.uint64)
 
 
-@njit(cache=True)
+@compiled
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
     """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on.
 
@@ -113,7 +118,7 @@ def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
                 out += n
 
 
-@njit(cache=True)
+@compiled
 def fill_words(seed, stream, step, first_row, n_rows, words):
     """Fills the random words of consecutive rows, as `randomness.words`: Philox4x32-10.
 
@@ -134,7 +139,7 @@ def fill_words(seed, stream, step, first_row, n_rows, words):
             words[row, FOUR * block + THREE] = c3
 
 
-@njit(cache=True)
+@compiled
 def digit(word, bound):
     """A uniform integer below `bound` from a random word, and what remains of the word, as `randomness.digit`."""
     product = word * bound
@@ -142,7 +147,7 @@ def digit(word, bound):
 
 
 # One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
-@njit(cache=True)
+@compiled
 def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
     """Fills tokens and labels from row `out` on with sequences of a model from the first `n_rows` rows of `words`.
 

@@ -1,6 +1,7 @@
 """`assignadd study` runs, continues and shows a study in a file or folder, and executes nothing else."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +37,18 @@ def folder(tmp_path, monkeypatch):
     return path
 
 
-def test_the_command_lists_plans_trains_continues_and_shows(folder, tmp_path, capsys):
+def test_a_list_executes_nothing_that_nobody_named(folder, monkeypatch, capsys):
+    (folder / "study.py").write_text("raise SystemExit('executed')")
     assert main(["study", "--json"]) == 0
-    assert [(s["path"], s["study"], s["networks"], s["table"]) for s in json.loads(capsys.readouterr().out)] == [
-        ("findings/question", "small", 4, False)
-    ]
+    assert [(s["path"], s["study"]) for s in json.loads(capsys.readouterr().out)] == [("findings/question", None)]
+    assert main(["study"]) == 0 and "which executes its study.py" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.chdir(Path(__file__).parents[2])  # the repository's
+    assert main(["study", "--json"]) == 0
+    listed = {s["path"]: s for s in json.loads(capsys.readouterr().out)}
+    assert listed["findings/every_seed"]["networks"] > 1
+
+
+def test_the_command_plans_trains_continues_and_shows(folder, tmp_path, capsys):
     out = ["--out", str(tmp_path / "here")]
     assert main(["study", str(folder), "--dry-run", "--json", "--device", "cpu", "--n-seeds", "3", *out]) == 0
     (planned,) = json.loads(capsys.readouterr().out)

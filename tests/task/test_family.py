@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError, Task
-from assignadd.runs.config_json import MOST_BYTES, read_table, with_operation
+from assignadd.runs.config_json import read_table, with_operation
+from assignadd.runs.files import MOST_SETTINGS
 from assignadd.task import examples
 from assignadd.task.arithmetic import answer_of, tuple_code, tuple_values
 from assignadd.task.evalsets import LITERAL, all_sets, kinds, operand_choices, recorded_sets
@@ -321,7 +322,7 @@ def test_a_table_is_read_from_a_regular_file_of_a_limited_size_alone(tmp_path, k
         os.mkfifo(path)  # nobody writes to it: reading would wait for ever
     if kind == "large":
         path.touch()
-        os.truncate(path, MOST_BYTES + 1)
+        os.truncate(path, MOST_SETTINGS + 1)
     with pytest.raises(ConfigError) as refused:
         with_operation({"task.operation": str(path)})
     message = str(refused.value)

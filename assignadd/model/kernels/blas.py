@@ -19,11 +19,12 @@ import llvmlite.binding
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import config, njit, types
+from numba import types
 from numba.core.cgutils import alloca_once_value, get_or_insert_function
 from numba.extending import intrinsic
 
-IN_PYTHON = bool(vars(config)["DISABLE_JIT"])
+from assignadd.compiler_cache import IN_PYTHON, kept
+
 OPENMP = 2  # what OpenBLAS's `openblas_get_parallel` answers where its threads are OpenMP's
 BYTES = 4  # of a number in single precision
 AS_STORED, TRANSPOSED = b"NT"  # letters of BLAS: a matrix as it is stored, or its transpose
@@ -60,14 +61,13 @@ def available() -> bool:
 def compiled(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
     """The function compiled by Numba: now for this signature, or else when it is first called.
 
-    The result is stored on disk, and made again when any file of compiled code has changed. By itself, Numba looks at
-    the function's own file, and not at those of the functions that it calls.
+    The result is stored on disk, and made again when any file of compiled code has changed: functions call those of
+    other files.
     """
-    jit: Any = njit  # whose declared types lack these options; without them compiling takes half as long again
-    result = jit(cache=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)(function)
+    # Without these options compiling takes half as long again.
+    result = kept(function, _sources(), error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)
     if IN_PYTHON:
         return result
-    result._cache._cache_file._source_stamp = source_stamp()
     if signature is not None:
         result.compile(signature)
         result.disable_compile()  # arguments of other types are an error
@@ -75,12 +75,10 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
 
 
 @cache
-def source_stamp() -> tuple[tuple[float, int], ...]:
-    """When each file of compiled code was changed last, and its size."""
+def _sources() -> list[Path]:
+    """The files of compiled code."""
     folder = Path(__file__).parent
-    files = [folder / "blas.py", *sorted(folder.glob("numba_*.py"))]
-    stats = [file.stat() for file in files]
-    return tuple((stat.st_mtime, stat.st_size) for stat in stats)
+    return [folder / "blas.py", *sorted(folder.glob("numba_*.py"))]
 
 
 @intrinsic

@@ -1,0 +1,176 @@
+"""What the compiler made, kept for the next start: files that this user alone can write, checked before they are read.
+
+Numba keeps compiled code as pickles, which can run code when they are read. Here a file counts only if its folder and
+the file itself belong to this user and nobody else can write to them, and if it carries the sha256 of its content and
+of everything it was made from. Anything else is compiled again and written anew. A file `.numba_config.yaml` in the
+working folder, which can lead Numba's own cache elsewhere, has no effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import stat
+import sys
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba import config, njit
+from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps, loads
+from numba.misc.appdirs import AppDirs
+
+IN_PYTHON = bool(vars(config)["DISABLE_JIT"])
+DIGEST = 32  # bytes of a sha256
+MOST_BYTES = 64 << 20  # of a file; a large function has one or two million
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def kept(function: Callable[..., Any], sources: Iterable[Path], **options: Any) -> Any:
+    """The function compiled by Numba when it is first called, or as it was compiled earlier from these source files."""
+    jit: Any = njit  # whose declared types lack some options
+    result = jit(**options)(function)
+    if not IN_PYTHON:
+        folder = _folder(Path(function.__code__.co_filename).parent)
+        if folder is not None:
+            result._cache = CodeCache(function, folder, _stamp(tuple(sources)))
+    return result
+
+
+class CodeCache(FunctionCache):
+    """The compiled forms of one function, each in a file of its own: a digest and Numba's pickle."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str):
+        self._py_func, self._folder, self._stamp = function, folder, stamp
+        self._name = repr(function)
+        self.enable()
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._folder)
+
+    def flush(self) -> None:
+        """Nothing: files whose digest does not fit are not read."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled form for a signature; None where there is none that can be trusted and is whole."""
+        target_context.refresh()
+        path, made_from = self._place(sig, target_context.codegen())
+        data = _read(path) if self._enabled else None
+        if data is None or data[:DIGEST] != _digest(made_from, data[DIGEST:]):
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
+        except Exception:  # as written, but for another installation: whatever is the matter, it can be compiled
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Writes the compiled form for a signature; where that fails, a line on stderr says so, once."""
+        can_be_kept = all(part.can_cache for part in data.lifted) and not data.library.has_dynamic_globals
+        if self._enabled and can_be_kept:
+            path, made_from = self._place(sig, data.codegen)
+            content = dumps(data._reduce())
+            try:
+                _write(path, _digest(made_from, content) + content)
+            except OSError as error:
+                _say(f"compiled code is not kept for the next start: {path.parent}: {error.strerror or error}")
+
+    def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
+        """The file for a signature on this processor, and all that its content depends on."""
+        key = self._index_key(sig, codegen)  # the signature, the processor, the function's bytecode
+        code = self._py_func.__code__
+        name = f"{Path(code.co_filename).stem}.{self._py_func.__qualname__}-{code.co_firstlineno}"
+        hashed = hashlib.sha256(repr((sys.version_info[:2], key[:2])).encode()).hexdigest()[:16]
+        versions = (sys.version, numba.__version__, llvmlite.__version__)
+        return self._folder / f"{name}.{hashed}.compiled", repr((versions, self._stamp, name, key)).encode()
+
+
+def problem(folder: Path) -> str | None:
+    """Why compiled code is not read from a folder; None where it is. A folder that is missing is made, if possible."""
+    try:
+        # Python's bytecode may be read by all; what is in a folder of ours is of no use to others.
+        os.makedirs(folder, 0o755 if folder.name == "__pycache__" else 0o700, exist_ok=True)
+        status = os.lstat(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    if not stat.S_ISDIR(status.st_mode):
+        return "not a folder"
+    if _of_others(status):
+        return "other users can write to it"
+    return None if os.access(folder, os.W_OK | os.X_OK) else "it cannot be written"
+
+
+@cache
+def _folder(beside: Path) -> Path | None:
+    """Where compiled code of a folder of source files is kept; None, after a line on stderr, where no place can be."""
+    name = f"assignadd_{hashlib.sha256(str(beside).encode()).hexdigest()[:16]}"
+    places = [beside / "__pycache__", Path(AppDirs(appname="numba", appauthor=False).user_cache_dir) / name]
+    if wanted := os.environ.get("NUMBA_CACHE_DIR"):
+        places.insert(0, Path(os.path.abspath(wanted)) / name)
+    problems = []
+    for place in places:
+        # Without a home folder, the last one is a name that the working folder would give a meaning.
+        reason = problem(place) if place.is_absolute() else "there is no home folder"
+        if reason is None:
+            return place
+        problems.append(f"{place}: {reason}")
+    _say(f"code is compiled at every start, as no folder can keep it ({'; '.join(problems)})")
+    return None
+
+
+@cache
+def _stamp(sources: tuple[Path, ...]) -> str:
+    """A hash of source files."""
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sources)).hexdigest()
+
+
+@cache
+def _say(line: str) -> None:
+    """A line on stderr, once; the processes of a sweep leave it to the one that started them."""
+    if multiprocessing.parent_process() is None and sys.stderr is not None:
+        print(f"assignadd: {' '.join(line.split())}", file=sys.stderr)
+
+
+def _of_others(status: os.stat_result) -> bool:
+    """Whether somebody else owns a file or a folder or can write to it."""
+    return hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or bool(status.st_mode & OTHERS_WRITE))
+
+
+def _digest(made_from: bytes, content: bytes) -> bytes:
+    return hashlib.sha256(hashlib.sha256(made_from).digest() + content).digest()
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes of a regular file of this user that nobody else can write to; None where there is none."""
+    nothing = 0  # of what this system does not have
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", nothing) | getattr(os, "O_NONBLOCK", nothing)
+    try:
+        fd = os.open(path, flags | getattr(os, "O_BINARY", nothing))
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            fits = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES and not _of_others(status)
+            return file.read(MOST_BYTES) if fits else None
+    except OSError:
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Puts a file in its place at once: another process sees the one before, or this one."""
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
