@@ -66,7 +66,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
     population = getattr(populations, name)
     settings, accuracy = population.finals(SWEEPS[name], test)  # (settings,), (settings, seeds); NaN without a network
     binds = population.binds(SWEEPS[name])  # (settings, seeds)
-    threshold = sweep_threshold(populations, name, test, binding=True)
+    threshold = sweep_threshold(populations, name, test, only_binding=True)
     measured = [row[np.isfinite(row)].tolist() for row in accuracy]  # for each setting, of the seeds that have one
     return {
         "name": population.name,
