@@ -74,7 +74,7 @@ READ_ELSEWHERE = {
     "model.kernels.cuda_attention": 1,  # attention.cu
     "dynamics.trajectory": 1,  # hashes of our sources
     "report.page": 3,  # the style, the script; pictures just drawn
-    "report.reproduction": 2,  # captions and numbers of pictures just drawn
+    "report.reproduction": 3,  # captions and numbers of pictures just drawn
     "paper.ledger": 1,  # results/paper-network.json
     "cli": 2,  # /dev/null
     "sweeps.shipped": 3,  # results/
@@ -83,6 +83,8 @@ READ_ELSEWHERE = {
     "runs.files": 4,  # the two functions that read
     "runs.atomic": 4,  # writing
     "runs.writer": 1,  # the lock
+    "user_file": 2,  # Python that was just executed, whose size is checked
+    "measures.own": 1,  # likewise
     "runs.transformer_lens": 1,  # bytes that were read
 }
 READING = {"open", "read_text", "read_bytes", "load", "fdopen", "fromfile", "memmap", "genfromtxt", "loadtxt", "mmap"}
