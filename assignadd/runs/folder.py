@@ -316,10 +316,9 @@ class Run:
         """More bytes than a committed file of a run with these settings has."""
         from assignadd.model.stack import weight_shapes
 
-        if name == CONFIG:
-            return MOST_SETTINGS
-        if name in (TASK_TEXT, NETWORK_TEXT):
-            return MOST_BYTES
+        limits = {CONFIG: MOST_SETTINGS, TASK_TEXT: MOST_BYTES, NETWORK_TEXT: MOST_BYTES}
+        if name in limits:
+            return limits[name]
         weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
         of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * weights + (1 << 10)
         return len(self.members) * of_model + (1 << 20)
@@ -370,12 +369,9 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
 
 def newest_run(root: str | os.PathLike[str]) -> Run | None:
     """The run under `root` that was committed to last; None where there is none."""
-    folders = _run_folders(root)
-    if not folders:
-        return None
     # Every commit replaces the manifest.
-    newest = max(folders, key=lambda folder: (folder / MANIFEST).lstat().st_mtime_ns)
-    return Run.open(newest)
+    newest = max(_run_folders(root), key=lambda folder: (folder / MANIFEST).lstat().st_mtime_ns, default=None)
+    return None if newest is None else Run.open(newest)
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
@@ -401,7 +397,6 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
                             hash of the settings' JSON
     copying-seed-0-1f3a9c   a task or a network of the user's own, in copying.py
-
     """
     document = run_document(config, members)
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
