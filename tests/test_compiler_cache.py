@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_is_one_line(source, monkeypatch, capsys):
 
 def test_a_settings_file_in_the_working_folder_leads_the_cache_nowhere(tmp_path):
     """Numba reads `.numba_config.yaml` there, which may name a folder with somebody's pickles."""
-    pytest.importorskip("yaml")
+    pytest.importorskip("yaml", reason="the client of the Hub, which brings yaml, is not installed")
     (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'theirs'}\n")
     code = "import numba; from assignadd.task.numba_sampler import digit; import numpy as np; u = np.uint64\n"
     code += "print(numba.config.CACHE_DIR); digit(u(5), u(7)); print(digit._cache.cache_path)"
