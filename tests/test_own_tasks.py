@@ -9,6 +9,7 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,10 +20,12 @@ from assignadd import PRESETS
 from assignadd.cli import main
 from assignadd.config import Member, Optim, Recording, Task, UserError
 from assignadd.model.stack import weight_shapes
-from assignadd.model.transformer import reference_logits
+from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.runs.folder import Run
 from assignadd.runs.own_files import with_files
 from assignadd.task import RandomWords
+from assignadd.task.randomness import Stream, words
+from assignadd.training import cuda_graph
 from assignadd.training.loop import train_run
 from assignadd.training.trainer import Trainer
 from assignadd.user_file import source_of
@@ -434,6 +437,101 @@ def test_random_words_are_uniform_and_of_their_row_alone():
     assert torch.equal(orders.sort(1).values, torch.arange(4).expand(24_000, 4))
     of_each = torch.bincount((orders * torch.tensor([64, 16, 4, 1])).sum(1)).sort(descending=True).values[:24]
     assert (of_each - 1000).abs().max() < 5 * math.sqrt(1000)
+
+
+def ranks(n, seed):
+    """The numbers 0 to n - 1 by the random word that the seed gives each of them, in plain Python."""
+    word = words(torch.tensor(seed), Stream.SPLIT, torch.tensor(0), torch.arange(n), 1)[0].tolist()
+    return sorted(range(n), key=lambda number: word[number])
+
+
+def test_numbers_in_a_fixed_order_depend_on_seed_and_row_alone():
+    order = ranks(50, seed=3)
+    assert sorted(order) == list(range(50)) and order != ranks(50, seed=4)
+    drawn = [RandomWords(70, seed=3, step=step).in_fixed_order(50).tolist() for step in (0, 9)]
+    assert drawn == [[*order, *order[:20]]] * 2
+    some = RandomWords(7, seed=3).in_fixed_order(50, range(40, 50, 3))
+    assert some.tolist() == [order[place] for place in (40, 43, 46, 49, 40, 43, 46)]
+    both = RandomWords.of(torch.tensor([[3], [4]]), torch.tensor(1), torch.arange(5), Stream.EVAL).in_fixed_order(50)
+    assert both.tolist() == [*order[:5], *ranks(50, seed=4)[:5]]
+    for places in (range(0), range(49, 51), range(-1, 3)):
+        with pytest.raises(UserError, match="expected places from 0 to 49"):
+            RandomWords(3).in_fixed_order(50, places)
+
+
+class Products:
+    """Products mod 5 of pairs, of which each seed is trained on twelve."""
+
+    n_tokens, length, n_answers, sets = 5, 2, 5, ("held out",)
+    drawn = 0
+
+    def draw(self, words, set):
+        self.drawn += 1
+        places = range(12, 25) if set == "held out" else range(12)
+        pairs = words.in_fixed_order(25, places)
+        tokens = torch.stack([pairs // 5, pairs % 5], 1)
+        return tokens, tokens.prod(1) % 5
+
+
+def test_a_fixed_training_set_is_drawn_once_and_trained_on_as_a_whole():
+    """Full batches: losses and weights are those of torch's AdamW on the twelve pairs; no held-out pair is seen."""
+    task = Products()
+    file = with_files(replace(SMOKE, optim=Optim(lr=0.01, batch=12, weight_decay=0.1)), task)
+    config = replace(file, numerics=replace(SMOKE.numerics, dtype="float64"))
+    trainer = Trainer(config, [Member(7)], torch.ones(1, dtype=torch.bool))
+    model = Transformer.from_stack(trainer.stack(), 0)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01, weight_decay=0.1)
+    pairs = torch.tensor(ranks(25, seed=7))
+    tokens = torch.stack([pairs // 5, pairs % 5], 1)
+    before = task.drawn
+    for _ in range(20):
+        loss = nn.functional.cross_entropy(model(tokens[:12])[:, -1], tokens[:12].prod(1) % 5)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        trainer.advance(1)
+        assert trainer.losses[0] == pytest.approx(loss.item(), rel=1e-9)
+    assert task.drawn == before + 1
+    exam = trainer.exams[0]
+    assert set(map(tuple, exam.tokens[0].tolist())) == set(map(tuple, tokens[12:].tolist()))
+
+
+@pytest.mark.parametrize(("task", "network"), [*GIVEN[:3], (Products(), None)])
+def test_a_captured_step_trains_as_steps_do(task, network, files, monkeypatch):
+    """On a GPU, with a stand-in for CUDA graphs: what is replayed is called again. A task draws outside of them."""
+    replayed = []
+    monkeypatch.setattr(cuda_graph, "captured", lambda do: SimpleNamespace(replay=lambda: (replayed.append(do), do())))
+    monkeypatch.setattr(cuda_graph, "OWN_TOKENS_AHEAD", 3 * 4 * 12 * 2)  # three steps or more
+    config = with_files(replace(SMOKE, optim=Optim(lr=0.01, batch=12)), task, network)
+    members, seen = [Member(1), Member(2)], torch.ones(2, 1, dtype=torch.bool)
+    plain = Trainer(config, members, seen)
+    groups = []
+    for index, member in enumerate(members):  # on a CPU each model is a group
+        trainer = Trainer(config, [member], seen[index : index + 1])
+        trainer.groups[0]._can_be_captured = True
+        trainer.advance(4)
+        trainer.advance(6)
+        groups.append(trainer)
+    plain.advance(10)
+    assert torch.equal(plain.stack().flat, torch.cat([trainer.stack().flat for trainer in groups]))
+    assert plain.losses == [trainer.losses[0] for trainer in groups] and len(replayed) == 20
+
+
+def test_a_network_that_cannot_be_captured_trains_without_a_graph(files, monkeypatch, capsys):
+    def not_captured(do):
+        do()  # the warm-up takes a step
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(cuda_graph, "captured", not_captured)
+    config = with_files(SMOKE, "same.py", "recurrent.py")
+    trainer, plain = (Trainer(config, [Member(1)], torch.ones(1, dtype=torch.bool)) for _ in range(2))
+    trainer.groups[0]._can_be_captured = True
+    for _ in range(2):
+        trainer.advance(5)
+        plain.advance(5)
+    assert torch.equal(trainer.stack().flat, plain.stack().flat) and trainer.step == 10
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "recurrent.py trains without a CUDA graph, slower (operation not" in error
 
 
 def test_the_example_learns_and_draws(tmp_path, monkeypatch, capsys):

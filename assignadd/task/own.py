@@ -78,6 +78,20 @@ class RandomWords:
         """(B, n): the numbers 0 to n - 1 in a random order for each sequence."""
         return self._next(n).argsort(dim=-1, stable=True)
 
+    def in_fixed_order(self, n: int, places: range | None = None) -> Tensor:
+        """(B,): the numbers 0 to n - 1 in a random order that depends on the seed alone; row r gets the one at place r.
+
+        With `places`, row r gets the one at the r-th of these places, from the first again after the last. A set whose
+        sequences are made of this alone is fixed: the same at every step.
+        """
+        places = range(n) if places is None else places
+        if not places or not 0 <= min(places) <= max(places) < n:
+            raise UserError(f"words.in_fixed_order({n}, {places}): expected places from 0 to {n - 1}")
+        seeds, which = self._seed.unique(return_inverse=True)
+        zero, numbers = torch.zeros_like(seeds[:1]), torch.arange(n, device=self.device)
+        order = words(seeds[:, None], Stream.SPLIT, zero, numbers, 1)[0].argsort(dim=-1, stable=True)  # (seeds, n)
+        return order[which, places.start + places.step * (self._row % len(places))]
+
     def _next(self, n: int) -> Tensor:
         """The next n random words of each sequence, (B, n)."""
         first, self._blocks = self._blocks, self._blocks + (n + 3) // 4
@@ -220,14 +234,25 @@ class UserSampler:
         self._file, self._task = file, loaded(file).task
         self._set, self._stream = set or TRAIN, Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
+        self._fixed: dict[tuple[int, int], Batch] = {}
+        """The batches that are the same at every step, (M, B, ...), by their numbers of rows and first rows."""
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         device = self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
         at = torch.broadcast_tensors(self.seeds[:, None], torch.as_tensor(step, device=device), row)
-        tokens, answers = _checked(self._task, self._file, RandomWords.of(at[0], at[1], at[2], self._stream), self._set)
-        return Batch(*(part.view(*at[0].shape, *part.shape[1:]) for part in (tokens, answers)))
+        shape = at[0].shape  # (..., M, B)
+        if (rows, first_row) not in self._fixed:
+            random_words = RandomWords.of(at[0], at[1], at[2], self._stream)
+            drawn = _checked(self._task, self._file, random_words, self._set)
+            tokens, answers = (part.view(*shape, *part.shape[1:]) for part in drawn)
+            if random_words._blocks:  # numbers were drawn, and those of another step are others
+                return Batch(tokens, answers)
+            first_step = (0,) * (len(shape) - 2)
+            self._fixed[rows, first_row] = Batch(tokens[first_step].clone(), answers[first_step].clone())
+        fixed = self._fixed[rows, first_row]
+        return Batch(*(part.expand(*shape, *part.shape[2:]) for part in (fixed.tokens, fixed.labels)))
 
 
 def sampler_of(

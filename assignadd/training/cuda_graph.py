@@ -13,11 +13,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from assignadd.task.sampler import Batch, Sampler
-from assignadd.training.schedule import LiteralsLater
+from assignadd.task.own import UserSampler
+from assignadd.task.sampler import Batch
+from assignadd.task.vocabulary import Sizes
+from assignadd.training.schedule import Drawing
 
-# About this many sequences are drawn at once: enough to fill the device, little beside its memory.
+# About this many sequences are drawn at once: enough to fill the device, little beside its memory. Of a task of the
+# user's own, whose sequences may be long, so many that they have about this many tokens.
 SEQUENCES_AHEAD = 1 << 20
+OWN_TOKENS_AHEAD = 1 << 22
 MOST_STEPS_AHEAD = 64
 
 
@@ -25,28 +29,32 @@ class CapturedStep:
     """Training steps by replaying graphs.
 
     `step` holds the number of the step on the device. `take` trains on a batch and adds one to `step`; `sampler` draws
-    a batch of `batch_size` sequences for each model, which are stored as `dtype`.
+    a batch of `batch_size` sequences of these sizes for each model, which are stored as `dtype`. A task of the user's
+    own draws outside of the graphs: its code may wait for the device.
     """
 
     def __init__(
         self,
         step: Tensor,
-        sampler: Sampler | LiteralsLater,
+        sampler: Drawing,
+        sizes: Sizes,
         batch_size: int,
         dtype: torch.dtype,
         take: Callable[[Batch], None],
     ):
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
-        M, T = len(sampler.seeds), sampler.task.length
+        M, T, is_own = len(sampler.seeds), sizes.length, isinstance(sampler, UserSampler)
         # The steps whose sequences are drawn together. Step s has place s % steps_ahead in the buffers.
-        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (batch_size * M)))
+        ahead = OWN_TOKENS_AHEAD // T if is_own else SEQUENCES_AHEAD
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (batch_size * M)))
         self._start: int | None = None
         """The first step whose sequences are in the buffers."""
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)
         # (steps, M, B, T), with sequences last in memory, as kernels on a GPU read them.
         self._tokens = torch.zeros(self.steps_ahead, M, T, batch_size, dtype=dtype, device=step.device).mT
-        self._labels = torch.zeros(self.steps_ahead, M, batch_size, dtype=torch.int64, device=step.device)
-        self._draw_graph = captured(self._draw)
+        positions = (T,) if sizes.everywhere else ()
+        self._labels = torch.zeros(self.steps_ahead, M, batch_size, *positions, dtype=torch.int64, device=step.device)
+        self._draw_batches: Callable[[], object] = self._draw if is_own else captured(self._draw).replay
         self._step_graph = captured(self._take_step)
 
     def replay(self, steps: int) -> None:
@@ -55,7 +63,7 @@ class CapturedStep:
         for step in range(first, first + steps):
             start = step - step % self.steps_ahead  # of the steps that are drawn together with this one
             if self._start != start:
-                self._draw_graph.replay()
+                self._draw_batches()
                 self._start = start
             self._step_graph.replay()
 
@@ -70,7 +78,7 @@ class CapturedStep:
         """Trains on the batch of the current step."""
         place = (self._step % self.steps_ahead).view(1)  # as a tensor: the graph reads it at every replay
         tokens = self._tokens.mT.index_select(0, place)[0].mT  # (M, B, T), in the same order in memory
-        labels = self._labels.index_select(0, place)[0]  # (M, B)
+        labels = self._labels.index_select(0, place)[0]  # (M, B), or (M, B, T)
         self._take(Batch(tokens, labels))
 
 

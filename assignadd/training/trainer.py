@@ -19,6 +19,7 @@ from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
 from assignadd.task.own import UserSampler
 from assignadd.task.sampler import Batch
+from assignadd.task.vocabulary import sizes_of
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
 from assignadd.training.processes import ProcessPool, can_fork, shared
@@ -81,8 +82,9 @@ class Group:
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
         self._captured: CapturedStep | None = None
-        self._is_own = isinstance(self.sampler, UserSampler) or stack.config.model.file is not None
-        ahead = OWN_SEQUENCES_AHEAD if self._is_own else SEQUENCES_AHEAD
+        self._can_be_captured = device.type == "cuda"
+        is_own = isinstance(self.sampler, UserSampler) or stack.config.model.file is not None
+        ahead = OWN_SEQUENCES_AHEAD if is_own else SEQUENCES_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
@@ -90,8 +92,9 @@ class Group:
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        if self.stack.flat.device.type == "cuda" and not self._is_own:  # a CUDA graph cannot have a user's code
-            self._captured_step().replay(steps)
+        captured_step = self._captured_step()
+        if captured_step:
+            captured_step.replay(steps)
             return
         step, last = int(self.step), int(self.step) + steps
         while step < last and not self._all_diverged():
@@ -164,14 +167,24 @@ class Group:
         part = slice(first - start, last - start)
         return Batch(batches.tokens[part], batches.labels[part])
 
-    def _captured_step(self) -> CapturedStep:
-        """The CUDA graphs of a training step of this group, captured at the first call."""
-        if self._captured is None:
+    def _captured_step(self) -> CapturedStep | None:
+        """The CUDA graphs of a training step of this group, captured at the first call.
+
+        None on a CPU, and for a network of the user's own of which no graph can be made.
+        """
+        if self._captured is None and self._can_be_captured:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
-            assert not isinstance(self.sampler, UserSampler)
-            dtype = self.gradient.kernels.token_dtype
-            self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
+            dtype, sizes = self.gradient.kernels.token_dtype, sizes_of(self.stack.config.task)
+            try:
+                self._captured = CapturedStep(self.step, self.sampler, sizes, self.batch_size, dtype, self.update)
+            except RuntimeError as error:
+                network = self.stack.config.model.file
+                if network is None:
+                    raise
+                self._can_be_captured = False
+                reason = " ".join(str(error).split())[:120]
+                print(f"assignadd: {network.name} trains without a CUDA graph, slower ({reason})", file=sys.stderr)
             self.load_state(before)  # the warm-up of a capture has taken a few steps
         return self._captured
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from assignadd.config import PRESETS, Member, Numerics, Optim
+from assignadd.config import PRESETS, Member, Model, Numerics, Optim
 from assignadd.model.forward import answer_logits
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, TensorKernels, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
+from assignadd.runs.own_files import with_files
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.task.evalsets import ALL_SETS, all_sets
 from assignadd.task.sampler import EmptySetError, Sampler
@@ -308,3 +309,51 @@ def test_measures_of_a_stack_there_are_those_of_each_model_here():
     for a, b in zip(there, here, strict=True):
         tests = a.pop("tests"), b.pop("tests")
         assert a == pytest.approx(b, abs=0.02) and tests[0] == pytest.approx(tests[1], abs=1e-3)
+
+
+class Sums:
+    """Sums mod 5: fixed pairs in training, or fresh ones; the answers at one position, or at two."""
+
+    n_tokens, n_answers, sets = 5, 5, ("test",)
+
+    def __init__(self, fixed, everywhere):
+        self.fixed, self.everywhere, self.length = fixed, everywhere, 3
+
+    def draw(self, words, set):
+        pairs = words.in_fixed_order(25, range(15)) if self.fixed else words.below(25)
+        tokens = torch.stack([pairs // 5, pairs % 5, 0 * pairs], 1)
+        sums = tokens.sum(1) % 5
+        return tokens, torch.stack([0 * sums - 1, sums, sums], 1) if self.everywhere else sums
+
+
+class Tanh(torch.nn.Module):
+    """A network of the user's own; with a `note`, one of which no CUDA graph can be made."""
+
+    def __init__(self, sizes, note=False):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(sizes.n_tokens, 8)
+        self.mix, self.out = torch.nn.Linear(8, 8), torch.nn.Linear(8, sizes.n_answers)
+        self.note = note
+
+    def forward(self, tokens):
+        x = self.mix(self.embedding(tokens).cumsum(1)).tanh()
+        if self.note:
+            x = x * torch.tensor([1.0] * 8).double().to(x.device)  # waits for the device
+        return self.out(x)
+
+
+@pytest.mark.parametrize("network", [None, Tanh, lambda sizes: Tanh(sizes, note=True)], ids=["ours", "own", "noting"])
+@pytest.mark.parametrize(("fixed", "everywhere"), [(True, False), (False, True)])
+def test_own_tasks_and_networks_train_as_on_a_cpu(fixed, everywhere, network, capfd):
+    config = replace(CONFIG, model=Model(n_heads=2, d_model=16, d_head=8, d_mlp=(None, 32)), optim=Optim(batch=15))
+    config = with_files(config, Sums(fixed, everywhere), network)
+    members, seen = [Member(seed) for seed in SEEDS], torch.ones(3, 1, dtype=torch.bool)
+    there, here = Trainer(config, members, seen, "cuda"), Trainer(config, members, seen)
+    for trainer in (there, here):
+        trainer.advance(7)
+        trainer.advance(13)
+    torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=1e-9, atol=1e-11)
+    assert there.evaluate() == [row | {"loss": pytest.approx(row["loss"])} for row in here.evaluate()]
+    noting = network not in (None, Tanh)
+    assert ("trains without a CUDA graph" in capfd.readouterr().err) <= noting
+    assert noting or there.groups[0]._captured is not None
