@@ -83,7 +83,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true")
     options.add_argument("-o", type=Path, default=Path(__file__).parent / "results" / "grokking")
     args, paper = options.parse_args(), assignadd.PRESETS["paper"]
-    p, d, lr, decay, steps, every = (23, 64, 1e-2, 1.0, 600, 20) if args.quick else (113, 128, 1e-3, 1.0, 20_000, 100)
+    p, d, lr, decay, steps, every = (23, 32, 1e-2, 1.0, 800, 20) if args.quick else (113, 128, 1e-3, 1.0, 20_000, 100)
     task, seeds = Addition(p, 0.7 if args.quick else 0.3), range(2 if args.quick else 64)
     optim = replace(paper.optim, lr=lr, weight_decay=decay, beta2=0.98, warmup=10, batch=task.n_trained, steps=steps)
     record = replace(paper.record, eval_every=every, checkpoint_every=5000, eval_sequences=p * p - task.n_trained)

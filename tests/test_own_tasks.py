@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import json
 import math
 import os
 import shutil
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars
 import pytest
 import torch
 from torch import nn
@@ -283,6 +285,77 @@ def test_several_models_at_once_have_the_gradient_of_each_alone(files):
         loss = alone(type(batch)(batch.tokens[i : i + 1], batch.labels[i : i + 1]))
         assert losses[i].item() == pytest.approx(loss.item(), rel=1e-5)
         assert torch.allclose(together.flat[i], alone.flat[0], rtol=1e-4, atol=1e-7)
+
+
+SWEEP = ["sweep", "grid.json", "--preset", "smoke", "--seeds", "0,1", "--final-sequences", "200", "--every", "30"]
+
+
+@pytest.mark.parametrize(("task", "network"), GIVEN)
+def test_a_sweep_has_a_row_for_each_cell_and_goes_on(task, network, files, capsys):
+    """Accuracies during training, at the last evaluations and in the final exam; each cell is the run of it alone."""
+    Path("grid.json").write_text('{"optim.lr": [0.01, 0.02]}')
+    given = [*(["--task", task] if task else []), *(["--network", network] if network else [])]
+    command = [*SWEEP, *given, "--out", "out", "--device", "cpu", "--threads", "2"]
+    assert main([*command, "--dry-run", "--json"]) == 0 and not Path("out").exists()
+    assert json.loads(capsys.readouterr().out)["model_steps"] == 4 * 60
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"] == 4
+    table = polars.read_parquet("out/table.parquet")
+    assert table.height == 4 * 3 and table["lr"].unique().sort().to_list() == [0.01, 0.02]
+    names = ["test", "same"] if task else ["0-var train"]
+    assert {column for name in names for column in (name, f"{name} (final)", f"{name} (end)")} <= set(table.columns)
+    for lr in (0.01, 0.02):
+        base = replace(PRESETS["smoke"], record=Recording(30, 64, 5000, 1 << 31))
+        config = replace(base, optim=replace(base.optim, lr=lr))
+        run = assignadd.train(config, [1], f"alone-{lr}", task=task, network=network)
+        expected = [row["accuracy"][names[0]] for row in run.metrics()]
+        assert table.filter(lr=lr, seed=1)[names[0]].to_list() == pytest.approx(expected)
+        last = assignadd.evaluate(run, n=5000, task=task, network=network)[0][names[0]].accuracy
+        assert table.filter(lr=lr, seed=1, step=60)[f"{names[0]} (final)"].item() == pytest.approx(last, abs=0.15)
+    before = contents(Path("out"))
+    shutil.rmtree(next(Path("out").glob("stack-*")))
+    assert main(command) == 0
+    assert contents(Path("out")).keys() == before.keys() and "0 diverged" in capsys.readouterr().out
+    assert polars.read_parquet("out/table.parquet").equals(table)
+    assert main([*command, "--per-gpu", "2"]) == 2
+    assert "one stack at a time" in one_line(capsys)
+
+
+STUDY_FILE = '''
+from dataclasses import replace
+
+from assignadd import PRESETS
+from assignadd.study import BASE, Cell, Study, mean
+
+
+def norm(stack):
+    """The norm of all weights."""
+    return stack.flat.norm(dim=1)
+
+
+STUDY = Study(
+    "rates", "Does it help to train faster?", (Cell("slow"), Cell("fast", {"optim.lr": 0.02})), seeds=2, steps=40,
+    base=replace(PRESETS["smoke"], record=replace(BASE.record, eval_every=20, final_sequences=200)),
+    task="same.py", network="recurrent.py", measure=norm, outcomes=(), numbers=("same (final)", "norm (final)"),
+    ask=(mean("norm (final)").of("fast").versus("slow", at_least=0),),
+)
+'''
+
+
+def test_a_study_of_ones_own_task_and_network(files, capsys):
+    Path("rates.py").write_text(STUDY_FILE)
+    assert main(["study", "rates.py", "-o", "out", "--device", "cpu", "--threads", "1", "--json"]) == 0
+    [shown] = json.loads(capsys.readouterr().out)
+    assert [statement["id"] for statement in shown["statements"]] == ["rates-norm-fast-than-slow"]
+    table = polars.read_parquet("out/rates.parquet")
+    assert table["cell"].to_list() == ["slow", "slow", "fast", "fast"] and table["test (final)"].is_between(0, 1).all()
+    norms = []
+    for rate in (PRESETS["smoke"].optim.lr, 0.02):
+        config = replace(PRESETS["smoke"], optim=replace(PRESETS["smoke"].optim, lr=rate, steps=40))
+        run = assignadd.train(config, [0, 1], f"at {rate}", task="same.py", network="recurrent.py")
+        norms += assignadd.load_stack(run).flat.norm(dim=1).tolist()
+    assert table["norm (final)"].to_list() == pytest.approx(norms, rel=1e-5)
+    assert Path("out/figure.svg").exists() and main(["study", "rates.py", "-o", "out", "--show"]) == 0
 
 
 def linear(*between):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, OnDevice, positional
+from assignadd.cli.options import FromPreset, OnDevice, OwnFiles, positional
 from assignadd.cli.progress import showing_sweep
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
 from assignadd.cli.train import named_measure, note_not_defined
@@ -54,7 +54,7 @@ class ManyModels(OnDevice, Printing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(ManyModels, FromPreset):
+class Sweep(ManyModels, FromPreset, OwnFiles):
     """Train many models, a grid of settings times seeds, in stacks as large as the device's memory allows.
 
     The same command continues an interrupted sweep, and trains nothing that is finished. OUT/table.parquet has a row
@@ -86,6 +86,8 @@ class Sweep(ManyModels, FromPreset):
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
         device, threads = self.where
+        if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
+            raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")
         sweep = requested_sweep(self, self.base)
         if self.observe is not None:
             from assignadd.sweeps.jobs import SweepObserver
@@ -93,6 +95,7 @@ class Sweep(ManyModels, FromPreset):
             first, of_first = sweep.cells[0].in_stack(sweep.config)
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
+        from assignadd.runs.own_files import is_own
         from assignadd.sweeps.engine import plan, run_sweep
         from assignadd.sweeps.results import TABLE, tally
 
@@ -100,28 +103,32 @@ class Sweep(ManyModels, FromPreset):
         if self.dry_run:
             summary = planned.summary(sweep) | {"engine": self.engine, "out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
-        note_not_defined(sweep.config)
+        if not is_own(sweep.config):
+            note_not_defined(sweep.config)
         with showing_sweep(out.name, planned.jobs, quiet=self.json or self.csv) as listener:
             results = run_sweep(
                 sweep, out, device, threads, self.engine, self.address, listener, command=self.typed,
                 per_gpu=self.per_gpu,
             )  # fmt: skip
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
-        lines = [
-            f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
-            f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not, "
-            f"{counts['diverged']} diverged",
-        ]
+        lines = [f"{counts['table']}: {counts['models']} models, {results.height:,} rows"]
+        if is_own(sweep.config):
+            lines.append(f"{counts['diverged']} diverged")
+        else:
+            did = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not"
+            lines.append(f"{did}, {counts['diverged']} diverged")
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
 
 def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
     """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
+    from assignadd.runs.own_files import is_own, with_files
     from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
 
+    base = with_files(base, args.task_, args.network)
     every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
     record = replace(
-        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every,
+        base.record, eval_every=every, measure_every=0 if is_own(base) else every, checkpoint_every=args.save_every,
         state_every=NEWEST_STATE_ALONE, final_sequences=args.final_sequences,
     )  # fmt: skip
     optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)

@@ -267,7 +267,7 @@ def _check_files(config: Config) -> None:
     """Raises a ConfigError for a setting that means nothing for a task or a network of the user's own."""
     model = config.model
     if config.task.file is not None:
-        for name in ("optim.literals_from", "optim.slot_score", "record.measure_every", "record.final_sequences"):
+        for name in ("optim.literals_from", "optim.slot_score", "record.measure_every"):
             if value := attrgetter(name)(config):
                 raise ConfigError(name, value, f"0: the task is {config.task.file.name}")
     if model.file is None:
@@ -278,7 +278,7 @@ def _check_files(config: Config) -> None:
     if not model.file.weights or not all(type(size) is int and size >= 0 for size in sizes):
         raise ConfigError(f"weights of {model.file.name}", model.file.weights, "names and shapes of weights")
     of_the_network = [f"model.{f.name}" for f in dataclasses.fields(model) if f.name != "file"]
-    others = ("optim.slot_score", "record.measure_every", "record.final_sequences", "optim.frozen")
+    others = ("optim.slot_score", "record.measure_every", "optim.frozen")
     for name in (*of_the_network, *others, *(f"start.{f.name}" for f in dataclasses.fields(config.start))):
         default, value = SETTINGS[name].default, attrgetter(name)(config)
         if value != default:

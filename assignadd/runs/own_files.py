@@ -18,6 +18,11 @@ GivenTask = OwnTask | str | Path | None
 GivenNetwork = Factory | str | Path | None
 
 
+def is_own(config: Config) -> bool:
+    """Whether the task or the network is the user's own: measures of the paper's do not apply."""
+    return config.task.file is not None or config.model.file is not None
+
+
 def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = None) -> Config:
     """The configuration with this task and network of the user's; those that it names already must have been given."""
     if task is not None:

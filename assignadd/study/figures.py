@@ -25,7 +25,8 @@ def draw_study(table: StudyTable, fig: FigureBase) -> None:
     left, right = fig.subplots(1, 2, sharey=True)
     _draw_shares(table, left)
     _draw_onsets(table, right)
-    fig.legend(loc="outside upper center", ncols=len(table.study.outcomes))
+    if table.study.outcomes:
+        fig.legend(loc="outside upper center", ncols=len(table.study.outcomes))
 
 
 def _draw_shares(table: StudyTable, axes: Axes) -> None:

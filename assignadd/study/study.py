@@ -15,18 +15,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.measures.own import numbers_of
+from assignadd.model.own import Factory
 from assignadd.model.stack import Stack
+from assignadd.runs.own_files import with_files
 from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.sweeps.settings import SECTIONS, Sweep
 from assignadd.task.evalsets import LABELS as EVALUATION_SETS
+from assignadd.task.own import OwnTask
 from assignadd.training.trainer import Observer
 
 if TYPE_CHECKING:
@@ -245,6 +249,10 @@ class Study:
     first_seed: int = 0
     """The seed of the first network of each cell; the others follow."""
     base: Config = BASE
+    task: OwnTask | str | Path | None = None
+    """A task of your own instead of the base's, or a file with TASK; name outcomes and numbers too, which are ours."""
+    network: Factory | str | Path | None = None
+    """A network of your own instead of the base's, or a file with NETWORK."""
     unit: str | None = None
     """The setting whose values are the independent units, where networks are trained several times; else networks."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -264,6 +272,7 @@ class Study:
     """Numbers of each network whose medians the summary shows."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "base", with_files(self.base, self.task, self.network))  # the dataclass is frozen
         if not self.base.record.final_sequences:
             expected = (
                 "at least 1, such as base=replace(PRESETS['tiny'], record=BASE.record): "

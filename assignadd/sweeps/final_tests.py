@@ -17,6 +17,7 @@ from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack
+from assignadd.runs.own_files import is_own
 from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
@@ -136,6 +137,8 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
         return Exam(configs, seen, [evalset], n, seen.device, step)
 
     rows = _on_every_set(stack, exam_of, final_column)
+    if is_own(stack.config):
+        return rows
     rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
     frequencies = where_defined(stack, lambda stack: {FREQUENCIES: network_frequencies(stack).sum(1)})
     for column, values in (rates | frequencies).items():

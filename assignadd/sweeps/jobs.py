@@ -25,7 +25,7 @@ from assignadd.runs.writer import check_observed
 from assignadd.sweeps.final_tests import addition_tests, end_exams, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import sizes_of
 from assignadd.training.loop import Listener, last_evaluations, train_run
 from assignadd.training.speed import flops
 from assignadd.training.start import check_start
@@ -139,19 +139,19 @@ def bytes_per_model(config: Config) -> int:
 
     The factors say about how many tensors of each size there are at a time.
     """
-    task, model = config.task, config.model
+    task, model = sizes_of(config.task), config.model
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
-    C = Vocabulary(task).size + task.length  # rows of the tables
+    C = task.n_tokens + task.length  # rows of the tables
     if covers(config):  # the tables: layer 2 at the position of "=" alone
         attention = 3 * task.length**2 + 4 * (3 * C + 1)
         residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
-        per_sequence = attention + residual_and_mlp + 2 * task.modulus
+        per_sequence = attention + residual_and_mlp + 2 * task.n_answers
         n_evaluated = CHUNK  # sequences at a time
     else:  # every layer at every position, what autograd keeps, and one-hot tokens
         heads = model.n_heads * (4 * model.d_head + 3 * task.length)
         mlps = 2 * sum(width or 0 for width in model.d_mlp)
         per_position = model.n_layers * (8 * model.d_model + heads) + mlps + C
-        per_sequence = 2 * task.length * per_position + 2 * task.modulus
+        per_sequence = 2 * task.length * per_position + 2 * task.n_answers * (task.length if task.everywhere else 1)
         n_evaluated = CHUNK // 4  # autograd keeps nothing here, so a sequence takes less
     n_numbers = (
         6 * n_weights  # with gradients and moments

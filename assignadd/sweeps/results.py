@@ -22,6 +22,7 @@ from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_tab
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
+from assignadd.runs.own_files import is_own
 from assignadd.sweeps.final_tests import end_sequences
 from assignadd.sweeps.settings import Sweep
 
@@ -71,12 +72,16 @@ def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
 
 
 def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
-    """How many models of a sweep diverged, bind in the end, or do neither."""
+    """How many models of a sweep diverged, bind in the end, or do neither; what is the user's own does not bind."""
     counts = {"models": 0, "diverged": 0, "bind": 0, "do_not_bind": 0}
+    if is_own(sweep.config):
+        counts = {"models": 0, "diverged": 0, "trained": 0}
     for columns in by_network(table, [column_of(name) for name in sweep.varied]):
         has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # by the type of the column
         if has_diverged:
             outcome = "diverged"
+        elif is_own(sweep.config):
+            outcome = "trained"
         else:
             binds = Curves.of_columns(columns, sweep.config.record.eval_sequences).binds
             outcome = "bind" if binds else "do_not_bind"

@@ -23,7 +23,7 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.vocabulary import Vocabulary, sizes_of
 from assignadd.training.trainer import Group, Trainer, prepare
 
 # Parts of a round of steps, after each of which the machine's matrix products are timed.
@@ -80,13 +80,13 @@ def _table_products(config: Config, B: int, device: str) -> int:
 
 
 def _reference_products(config: Config, B: int) -> int:
-    """Multiplications of a forward pass of B sequences by the reference transformer, the last layer at `=` only."""
-    model, T = config.model, config.task.length
+    """Multiplications of a forward pass of B sequences by the reference transformer, which ends at the answers."""
+    model, (n_tokens, T, n_answers, everywhere) = config.model, sizes_of(config.task)
     d, heads = model.d_model, model.n_heads * model.d_head
-    embedding, logits = T * Vocabulary(config.task).size * d, d * config.task.modulus
+    embedding, logits = T * n_tokens * d, d * n_answers * (T if everywhere else 1)
     per_sequence = embedding + logits
     for layer, h in enumerate(model.d_mlp, 1):
-        queries = 1 if layer == model.n_layers else T
+        queries = T if everywhere or layer < model.n_layers else 1
         per_sequence += 2 * T * d * heads  # keys and values
         per_sequence += 2 * queries * d * heads  # queries and outputs
         per_sequence += 2 * queries * T * heads  # scores and weighted values
