@@ -284,7 +284,8 @@ def test_the_quick_form_of_a_replication(name, tmp_path, monkeypatch, capsys):
     table = polars.read_csv("out/seeds.csv")
     assert table.height == 2 and Path(f"out/{name}.svg").is_file()
     if name == "grokking":
-        assert (table["memorised"] < table["generalised"]).any() and table["n"].is_between(1, 5).all()
+        table = table.drop_nulls("generalised")
+        assert table.height and (table["memorised"] < table["generalised"]).all() and table["n"].is_between(1, 5).all()
         assert (table["with these alone"] > 0.9).all() and (table["without these"] < 0.3).all()
     else:
         assert (table["bigrams"] < table["in_context"]).all() and (table["in_context (last)"] > 0.9).all()
