@@ -29,6 +29,7 @@ from assignadd.task import RandomWords
 from assignadd.task.randomness import Stream, words
 from assignadd.training import cuda_graph
 from assignadd.training.loop import train_run
+from assignadd.training.schedule import training_sampler
 from assignadd.training.trainer import Trainer
 from assignadd.user_file import source_of
 from tests.runs.kill import in_child
@@ -273,7 +274,6 @@ def test_several_models_at_once_have_the_gradient_of_each_alone(files):
     """As a GPU trains them: by vmap."""
     from assignadd.model.stack import initial_stack
     from assignadd.training.gradient import gradient_of
-    from assignadd.training.schedule import training_sampler
 
     config = with_files(SMOKE, "everywhere.py", "recurrent.py")
     configs, ones = [Member(s).config(config) for s in (0, 1)], torch.ones(2, dtype=torch.bool)
@@ -525,8 +525,6 @@ def test_numbers_in_a_fixed_order_depend_on_seed_and_row_alone():
     assert drawn == [[*order, *order[:20]]] * 2
     some = RandomWords(7, seed=3).in_fixed_order(50, range(40, 50, 3))
     assert some.tolist() == [order[place] for place in (40, 43, 46, 49, 40, 43, 46)]
-    both = RandomWords.of(torch.tensor([[3], [4]]), torch.tensor(1), torch.arange(5), Stream.EVAL).in_fixed_order(50)
-    assert both.tolist() == [*order[:5], *ranks(50, seed=4)[:5]]
     for places in (range(0), range(49, 51), range(-1, 3)):
         with pytest.raises(UserError, match="expected places from 0 to 49"):
             RandomWords(3).in_fixed_order(50, places)
@@ -565,8 +563,23 @@ def test_a_fixed_training_set_is_drawn_once_and_trained_on_as_a_whole():
         trainer.advance(1)
         assert trainer.losses[0] == pytest.approx(loss.item(), rel=1e-9)
     assert task.drawn == before + 1
-    exam = trainer.exams[0]
-    assert set(map(tuple, exam.tokens[0].tolist())) == set(map(tuple, tokens[12:].tolist()))
+    held_out, _ = task.draw(RandomWords(13, seed=7), "held out")
+    assert torch.equal(held_out, tokens[12:])
+
+
+def test_each_model_of_a_stack_has_the_fixed_set_of_its_seed_at_every_step(files):
+    task = Products()
+    config = with_files(SMOKE, task)
+    configs = [Member(seed).config(config) for seed in (3, 4)]
+    sampler = training_sampler(configs, torch.ones(2, 1, dtype=torch.bool), torch.device("cpu"))
+    for steps in (torch.arange(3).view(-1, 1, 1), torch.tensor(8), torch.arange(5, 7).view(-1, 1, 1)):
+        batch = sampler.sample(steps, 12)
+        shape = (*steps.shape[:1], 2, 12)
+        assert batch.tokens.shape == (*shape, 2) and batch.labels.shape == shape
+        for model, seed in enumerate((3, 4)):
+            pairs = torch.tensor(ranks(25, seed)[:12])
+            assert (batch.tokens[..., model, :, :] == torch.stack([pairs // 5, pairs % 5], 1)).all()
+            assert (batch.labels[..., model, :] == (pairs // 5) * (pairs % 5) % 5).all()
 
 
 @pytest.mark.parametrize(("task", "network"), [*GIVEN[:3], (Products(), None)])
