@@ -93,12 +93,13 @@ def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     # A graph of an earlier stack that is freed during a capture makes it fail: so before it, and not in it.
     gc.collect()
-    gc_was_enabled = gc.isenabled()
+    gc_was_enabled, stream = gc.isenabled(), torch.cuda.current_stream()
     gc.disable()
     try:
         with torch.cuda.graph(graph):
             do()
     finally:
+        torch.cuda.set_stream(stream)  # a capture that fails leaves its own
         if gc_was_enabled:
             gc.enable()
     return graph
