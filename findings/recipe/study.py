@@ -106,7 +106,44 @@ CONFIRM = study(
         share(WHOLE).of(HIGH).at_least(0.97),
     ),
 )
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM)
+WIDE: dict[str, Any] = {"model.d_model": 256, "model.d_head": 256}
+THIRD = study(
+    "recipe-third-search",
+    "Does a wider residual stream, an earlier fall of the rate or another mix repair variables in banned slots?",
+    (
+        *(
+            Cell(
+                f"width 256, {neurons} neurons, rate {rate:g}, decay {decay:g}",
+                {**WIDE, "model.d_mlp": (None, neurons), "optim.lr": rate, "optim.weight_decay": decay},
+            )
+            for neurons in (128, 512)
+            for rate in (0.001, 0.002)
+            for decay in (0.05, 0.1, 0.2)
+        ),
+        *(
+            Cell(
+                f"width 128, rate falls at {fall:,}, decay {decay:g}, r = {ratio:.2g}",
+                {
+                    **NARROW_MLP,
+                    "optim.lr": 0.002,
+                    "optim.weight_decay": decay,
+                    "optim.later_from": fall,
+                    "task.two_var_ratio": ratio,
+                },
+            )
+            for fall in (20_000, 40_000)
+            for decay in (0.1, 0.15, 0.2)
+            for ratio in (0.4, 10 / 12)
+        ),
+    ),
+    seeds=8,
+    first_seed=27_000,
+    method=(
+        "In the best cell of recipe-fresh, nearly all networks that failed missed sums of two variables with "
+        "one in a banned slot. More networks use banned slots at width 256 (architectures). Exploratory."
+    ),
+)
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD)
 
 SIZE = (7.5, 2.6)
 
