@@ -143,7 +143,26 @@ THIRD = study(
         "one in a banned slot. More networks use banned slots at width 256 (architectures). Exploratory."
     ),
 )
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD)
+FOURTH = study(
+    "recipe-fourth-search",
+    "At width 256, do lower rates keep banned slots right while few neurons and decay keep doubles right?",
+    tuple(
+        Cell(
+            f"width 256, {neurons} neurons, rate {rate:g}, decay {decay:g}",
+            {**WIDE, "model.d_mlp": (None, neurons), "optim.lr": rate, "optim.weight_decay": decay},
+        )
+        for neurons in (32, 64, 128)
+        for rate in (0.0003, 0.0005)
+        for decay in (0.05, 0.1, 0.3)
+    ),
+    seeds=8,
+    first_seed=27_100,
+    method=(
+        "In the third search a rate of .001 left more test sets right than .002, and less decay than more; held-out "
+        "doubles want decay or few neurons. Exploratory."
+    ),
+)
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH)
 
 SIZE = (7.5, 2.6)
 
