@@ -68,16 +68,18 @@ STUDY = Study(
     ),
 )
 
-SIZE = (5.0, 2.8)
+SIZE = (5.5, 1.9)
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """Accuracy with either padding of every network that binds, by the padding it was trained with."""
+    """Accuracy of every network that binds, a row for each padding it was trained with, a colour for each in the test."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for cell, color in ((PAPER, COLORS.blue), (FRONT, COLORS.vermilion)):
-        pair = [table.values(cell, final_column(f"{TRAINED}, {p}"), "binds") for p in (WITH_RANDOM, WITH_FRONT)]
-        label = "random padding" if cell == PAPER else "padding in front"
-        axes.scatter(*pair, s=14, color=color, label=f"trained with {label} ({len(pair[0])} networks)")
-    axes.set(xlabel="accuracy with random padding (one variable)", ylabel="accuracy with padding in front")
-    axes.set(xlim=(0, 1.03), ylim=(0, 1.03))
-    axes.legend(loc="lower left")
+    for row, cell in enumerate(table.cells):
+        for shift, padding, color in ((-0.12, WITH_RANDOM, COLORS.blue), (0.12, WITH_FRONT, COLORS.vermilion)):
+            accuracies = table.values(cell, final_column(f"{TRAINED}, {padding}"), "binds")
+            label = f"tested with {padding}" if row == 0 else None
+            axes.scatter(accuracies, [row + shift] * len(accuracies), s=14, color=color, alpha=0.5, label=label)
+    axes.set_yticks(range(len(table.cells)), ["random padding", "padding in front"])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1.03), ylabel="trained with", xlabel="accuracy on trained sums with one variable")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.3), ncols=2)

@@ -115,4 +115,4 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     axes.set_yticks(range(len(table.cells)), list(table.cells))
     axes.invert_yaxis()
     axes.set(xlim=(-0.03, 1.03), xlabel="share of networks (95 % interval)")
-    axes.legend()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncols=2)
