@@ -72,7 +72,7 @@ SIZE = (5.5, 1.9)
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """Accuracy of every network that binds, a row for each padding it was trained with, a colour for each in the test."""
+    """Accuracy of every network that binds: a row for each padding in training, a colour for each in the test."""
     table, axes = tables[STUDY.name], figure.subplots()
     for row, cell in enumerate(table.cells):
         for shift, padding, color in ((-0.12, WITH_RANDOM, COLORS.blue), (0.12, WITH_FRONT, COLORS.vermilion)):
