@@ -21,10 +21,10 @@ from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES, networks_of
-from assignadd.runs.folder import Run, default_folder
+from assignadd.runs.config_json import with_files
+from assignadd.runs.folder import Run, check_files, default_folder
 from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
-from assignadd.runs.own_files import check_files, with_files
 from assignadd.task.own import OwnTask
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run

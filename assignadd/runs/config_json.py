@@ -10,15 +10,33 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assignadd.config import PER_MODEL, SETTINGS, SHORT_NAMES, Config, ConfigError, Member, with_settings
+from assignadd.config import (
+    PER_MODEL,
+    SETTINGS,
+    SHORT_NAMES,
+    Config,
+    ConfigError,
+    Member,
+    Model,
+    Task,
+    with_settings,
+)
 from assignadd.config.task import OPERATIONS, named_operation
 from assignadd.runs.files import MOST_SETTINGS, read_input
+
+if TYPE_CHECKING:  # without torch until a task or a network of the user's is there
+    from assignadd.model.own import Factory
+    from assignadd.task.own import OwnTask
+
+    GivenTask = OwnTask | str | Path | None
+    GivenNetwork = Factory | str | Path | None
 
 DEFAULTS = Config()
 SECTIONS = list(vars(DEFAULTS))  # task, model, optim, ...
@@ -39,6 +57,22 @@ def read_config(path: Path, base: Config) -> Config:
         values = values["config"]
     settings = with_operation(_by_dotted_name(values))
     return with_settings(base, exact_settings(settings))
+
+
+def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = None) -> Config:
+    """The configuration with this task and network of the user's; those that it names already must have been given."""
+    from assignadd.model import own as own_networks
+    from assignadd.task import own as own_tasks
+
+    if task is not None:
+        config = replace(config, task=Task(file=own_tasks.described(task)))
+    if network is not None:
+        config = replace(config, model=Model(file=own_networks.described(network, config.task)))
+    if config.task.file is not None:
+        own_tasks.loaded(config.task.file)
+    if config.model.file is not None:
+        own_networks.loaded(config.model.file)
+    return config
 
 
 def config_from(values: Any) -> Config:

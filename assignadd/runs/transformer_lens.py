@@ -35,9 +35,9 @@ from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.model.transformer import NORM_EPS, Transformer
 from assignadd.runs.atomic import reason
-from assignadd.runs.environment import Environment
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split
 from assignadd.task.vocabulary import Vocabulary
