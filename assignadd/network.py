@@ -201,12 +201,12 @@ def measure_ahead(
     that raises an error has no result; it raises the error again when it is called.
     """
     if networks and processes > 1:
-        _load_kernels(networks[0].stack)
-    first_jobs = list(more)
-    for slow in SLOW:
-        if slow.only is None:
-            first_jobs += [_job(slow.measure, network) for network in networks]
-    _do(first_jobs, processes, listener)
+        # Compiled kernels are loaded here, which takes most of a second, so that forked processes have them.
+        tokens = torch.zeros(1, 1, networks[0].config.task.length, dtype=torch.int64)
+        answers(networks[0].stack, tokens)
+        trace(networks[0].stack, tokens)
+    everywhere = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
+    _do([*more, *everywhere], processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
     later_jobs = []
     for slow in SLOW:
@@ -215,30 +215,16 @@ def measure_ahead(
     _do(later_jobs, processes, listener)
 
 
-def _load_kernels(stack: Stack) -> None:
-    """Loads the compiled kernels in this process, so that those forked from it have them; it takes most of a second.
-
-    They are loaded when a function of them is first called, here with a sequence of zeros.
-    """
-    tokens = torch.zeros(1, 1, stack.config.task.length, dtype=torch.int64)
-    answers(stack, tokens)
-    trace(stack, tokens)
-
-
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
-    """The job of measuring a network: its result, and the results of other functions that it called, are stored.
+    """The job of measuring a network: its result is stored, and those of the functions that it called."""
 
-    Those of other functions are stored also if the measure raises an error.
-    """
-
-    def compute() -> dict[tuple[Any, ...], Any]:
-        """The results that the network did not have before."""
+    def new_results() -> dict[tuple[Any, ...], Any]:
         keys_before = set(network.results)
         with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
             measure(network)
         return {key: result for key, result in network.results.items() if key not in keys_before}
 
-    return Job(measure.__name__, compute, network.results.update)
+    return Job(measure.__name__, new_results, network.results.update)
 
 
 def _do(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
