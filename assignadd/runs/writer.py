@@ -147,12 +147,13 @@ class Writer(Run):
             digest = self._digest.copy()
             digest.update(lines)
             metrics = Blob(committed_size + len(lines), digest.hexdigest())
-            if numbered(STATES, step) in files:
-                files[numbered(STATES, step)] = replace(files[numbered(STATES, step)], metrics=metrics)
-            files = _without_old_states(files, self.config.record.state_every)
-            sessions = (*self._earlier_sessions, self._session(step))
             manifest = replace(
-                self.manifest, step=step, finished=finished, metrics=metrics, files=files, sessions=sessions
+                self.manifest,
+                step=step,
+                finished=finished,
+                metrics=metrics,
+                files=self._files_to_list(files, step, metrics),
+                sessions=(*self._earlier_sessions, self._session(step)),
             )
             manifest.write(self.path)
         except Exception:  # also an error of what makes the rows
@@ -173,6 +174,20 @@ class Writer(Run):
         elif committed.sha256 != blob.sha256:
             raise RunError(f"{path} is committed already, with other contents")
         return File(blob.size, blob.sha256, step)
+
+    def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
+        """The files for the manifest of a commit at `step`: of the states, the newest and each `state_every` steps.
+
+        The state of this step has the size and hash of the metrics so far.
+        """
+        newest_step = max((file.step or 0 for name, file in files.items() if name.startswith(STATES)), default=0)
+        listed = {}
+        for name, file in files.items():
+            is_state = name.startswith(STATES)
+            if is_state and file.step != newest_step and (file.step or 0) % self.config.record.state_every != 0:
+                continue
+            listed[name] = replace(file, metrics=metrics) if is_state and file.step == step else file
+        return listed
 
     def _session(self, step: int) -> Session:
         """What this process did up to `step`."""
@@ -225,14 +240,6 @@ class Writer(Run):
             name = f"{STATES}/{path.name}"
             if NUMBERED.fullmatch(name) and name not in self.manifest.files:
                 atomic.discard(path)
-
-
-def _without_old_states(files: dict[str, File], state_every: int) -> dict[str, File]:
-    """The files of a commit: of the states, the newest and one for each `state_every` steps."""
-    state_steps = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
-    newest = max(state_steps.values(), default=0)
-    old = {name for name, step in state_steps.items() if step != newest and step % state_every != 0}
-    return {name: file for name, file in files.items() if name not in old}
 
 
 def _refuse_foreign(path: Path) -> None:
