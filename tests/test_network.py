@@ -43,7 +43,7 @@ def both(tmp_path_factory):
     of_run = networks_of(run, n=N)[0][1]
     checkpoints = {step: run.checkpoint(step).models(1) for step in run.steps}
     last, config = checkpoints.pop(run.step), MEMBERS[1].config(CONFIG)
-    alone = Network(last, config, SPLITS[1], N, step=run.step, seed=4, checkpoints=checkpoints)
+    alone = Network(last, config, SPLITS[1], N, step=run.step, seed=4, other_checkpoints=checkpoints)
     return of_run, alone
 
 

@@ -20,8 +20,8 @@ from assignadd.cli import main
 from assignadd.config import Member, Optim, Recording, Task, UserError
 from assignadd.model.stack import weight_shapes
 from assignadd.model.transformer import reference_logits
+from assignadd.runs.config_json import with_files
 from assignadd.runs.folder import Run
-from assignadd.runs.own_files import with_files
 from assignadd.task import RandomWords
 from assignadd.training.loop import train_run
 from assignadd.training.trainer import Trainer

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "assignadd"
 # From the ground up; a package may import itself and what is below it.
 INSTRUMENT = (
-    "lazy", "config", "stats", "palette", "user_file", "compiler_cache", "task", "model", "runs", "training", "network",
+    "config", "stats", "palette", "user_file", "compiler_cache", "task", "model", "runs", "training", "network",
     "measures", "dynamics", "interventions", "sweeps", "figure", "ledger", "study", "api",
 )  # fmt: skip
 ROOF = ("page", "report", "cli", "__main__")

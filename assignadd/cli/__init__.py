@@ -12,9 +12,8 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
-from assignadd import __version__
+from assignadd import TYPE_CHECKING, __version__
 from assignadd.config.errors import LONGEST_LINE, UsageError, UserError, did_you_mean, printable, shortened
-from assignadd.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -45,7 +45,7 @@ class Bench(FromPreset, Printing):
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     """What --json prints on a CPU: a training step on one and two threads, the sampler, the evaluation and stacks."""
-    from assignadd.runs.environment import cpu_model
+    from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
     cores = options.resolve_threads(None)
@@ -80,7 +80,7 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
     """What --json prints on a GPU: microseconds per model and step, for stacks of several sizes."""
     import torch
 
-    from assignadd.runs.environment import cpu_model
+    from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))

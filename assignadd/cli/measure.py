@@ -44,8 +44,7 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         options.check_count("n", self.n)
         seeds = self.wanted_seeds
         threads = self.cores
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.own_files import check_files
+        from assignadd.runs.folder import check_files, open_run
         from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]

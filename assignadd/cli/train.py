@@ -39,8 +39,8 @@ class Train(FromPreset, OwnFiles, OnDevice):
         seeds = options.parse_seeds(self.seeds)
         device = options.resolve_device(self.device)
         threads = self.cores
+        from assignadd.runs.config_json import with_files
         from assignadd.runs.folder import default_folder
-        from assignadd.runs.own_files import with_files
 
         settings = self.settings
         if self.task_ is not None and settings.task not in (self.base.task, Task()):
@@ -117,8 +117,7 @@ class Zoom(OneRun, OwnFiles):
     """The new run folder. If None, RUN-zoom-STEP beside the run."""
 
     def main(self) -> None:
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.own_files import check_files
+        from assignadd.runs.folder import check_files, open_run
         from assignadd.training.loop import zoom
 
         run = open_run(self.run)

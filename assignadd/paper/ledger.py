@@ -25,8 +25,8 @@ from assignadd.paper.generalisation.claims import GENERALISATION
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import theory_records
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, open_run
+from assignadd.runs.manifest import Environment
 from assignadd.sweeps.population import Populations, populations_for
 
 Listed = TypeVar("Listed", Claim, Record)

@@ -18,7 +18,7 @@ from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside, read_regular
-from assignadd.runs.folder import Run, read_committed
+from assignadd.runs.folder import Run
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
 from assignadd.task.evalsets import all_sets
@@ -44,7 +44,7 @@ def write_hub_folder(
         files[name] = Blob.of(data)
 
     for name in (CONFIG, SPLITS):
-        write(name, read_committed(run.path, run.manifest, name, run.most_bytes(name)))
+        write(name, run.committed(name))
     run.metrics()  # raises an error where the file is not as committed
     write(METRICS, read_regular(run.path, METRICS, first=run.manifest.metrics.size))
     write("claims.json", json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n")

@@ -18,9 +18,8 @@ from torch import Tensor
 from assignadd.config import Config, ConfigError, Member, UserError
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import END_EVALUATIONS, end_of_training
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
-from assignadd.runs.manifest import MANIFEST
+from assignadd.runs.manifest import MANIFEST, Environment
 from assignadd.runs.writer import Writer
 from assignadd.training.processes import StopSignals
 from assignadd.training.start import check_start, set_start

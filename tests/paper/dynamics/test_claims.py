@@ -152,7 +152,7 @@ def with_late_variable(at_3000=None, n=300) -> Network:
     complete = handmade(PRESETS["paper"])
     blind = complete.clone()
     blind["embed.W_E"][0, Vocabulary(CONFIG.task).variable("b")] = 0
-    e = Network(complete, CONFIG, SEEN, n, step=5500, checkpoints={3000: at_3000 or complete, 4000: blind})
+    e = Network(complete, CONFIG, SEEN, n, step=5500, other_checkpoints={3000: at_3000 or complete, 4000: blind})
     known(e, late_variable_of, LateVariable("b", "first", True, 5500, jump(4000, 5500, 0.0, 1.0)))
     known(e, phases_of, made_phases(first_spike=jump(3000, 4000, 0.5, 0.9)))
     known(e, trajectory_of, {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0])})
@@ -182,7 +182,7 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
 def test_what_equals_asks_for_is_compared_with_the_other_variables():
     """On random weights, with the formula (E_= + P_15) QK1 E_v and its two parts by hand; the late variable is c."""
     before, after = initial_stack(CONFIG, [3]), initial_stack(CONFIG, [4])
-    e = Network(after, CONFIG, SEEN, step=5500, checkpoints={4000: before})
+    e = Network(after, CONFIG, SEEN, step=5500, other_checkpoints={4000: before})
     late, steps = LateVariable("c", "first", True, 5500, None), (4000, 5500)
     token, position = (numbers_of_part(before, part) for part in (before.W_E[0, 60], before.W_pos[0, 15]))
     for parts, scores in (((0,), token), ((1,), position), ((0, 1), token + position)):

@@ -82,7 +82,7 @@ def model(stack, phases, late=None, letters=()):
     task = stack.config.task
     accuracy = {"2-var var-restricted (2)": (STEPS >= 6000).astype(float)}
     checkpoints = dict.fromkeys(STEPS.tolist(), stack)
-    found = Network(stack, stack.config, pair_split(task, 0), step=10_000, seed=1, checkpoints=checkpoints)
+    found = Network(stack, stack.config, pair_split(task, 0), step=10_000, seed=1, other_checkpoints=checkpoints)
     known(found, phases_of, phases)
     known(found, late_variable_of, late)
     known(found, trajectory_of, columns(task, letters))
