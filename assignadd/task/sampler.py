@@ -206,7 +206,7 @@ class Sampler:
         starts = self._assignment_starts(n, draw)
         distractors = self._distractors(in_order, draw)
         if self._chains:
-            left, right = self._chains.assignments(n, operands, values, distractors, draw)
+            left, right = self._chains.draw_assignments(n, operands, values, distractors, draw)
         else:
             left, right = self._assignments(slots, operands, values, distractors, draw)
 
