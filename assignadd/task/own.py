@@ -84,14 +84,22 @@ class RandomWords:
 class OwnTask(Protocol):
     """What a task of the user's has: sizes, names of evaluation sets, and a function that draws sequences."""
 
-    n_tokens: int
-    """Token ids are 0..n_tokens-1."""
-    length: int
-    """Tokens in a sequence."""
-    n_answers: int
-    """Answers are 0..n_answers-1."""
-    sets: Sequence[str]
-    """The names of the evaluation sets."""
+    # Properties, as a task may have constants of any type that fits.
+    @property
+    def n_tokens(self) -> int:
+        """Token ids are 0..n_tokens-1."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in a sequence."""
+
+    @property
+    def n_answers(self) -> int:
+        """Answers are 0..n_answers-1."""
+
+    @property
+    def sets(self) -> Sequence[str]:
+        """The names of the evaluation sets."""
 
     def draw(self, words: RandomWords, set: str, /) -> tuple[Tensor, Tensor]:
         """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
