@@ -84,6 +84,10 @@ class Column:
         match = re.fullmatch(pattern, column)
         return None if match is None else match.groupdict()
 
+    def text(self, value: float) -> str:
+        """A value with its unit, for readers."""
+        return f"{value:.2f} {self.unit}"
+
     def columns(self, names: Iterable[str]) -> list[str]:
         """The columns among `names` that belong to this measure."""
         return [name for name in names if self.fields(name) is not None]
