@@ -50,8 +50,7 @@ class Intervene(OneModel, Printing):
     """First say in words what the specification does."""
 
     def main(self) -> Output:
-        from assignadd.interventions.specification import read_specification
-        from assignadd.interventions.words import explain
+        from assignadd.interventions.specification import explain, read_specification
 
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from copy import copy
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Int
@@ -51,18 +50,6 @@ class Exam:
         self.offered = torch.stack(offered, 1)  # (M, sets)
         self.tokens = torch.cat([batch.tokens for batch in batches], 1)  # (M, sets * n, T)
         self.labels = torch.cat([batch.labels for batch in batches], 1)  # (M, sets * n)
-
-    def only(self, names: Collection[str]) -> Exam:
-        """The exam with these sets alone, which keep their sequences."""
-        places = [place for place, name in enumerate(self.names) if name in names]
-        tokens = self.tokens.unflatten(1, (-1, self.n))  # (M, sets, n, T)
-        labels = self.labels.unflatten(1, (-1, self.n))  # (M, sets, n)
-        exam = copy(self)
-        exam.names = [self.names[place] for place in places]
-        exam.offered = self.offered[:, places]
-        exam.tokens = tokens[:, places].flatten(1, 2)  # (M, fewer sets * n, T)
-        exam.labels = labels[:, places].flatten(1, 2)
-        return exam
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers of each model on each set, out of `n`."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
-from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of, end_steps, in_banned_slots
+from assignadd.measures.accuracies import EndAccuracy, banned_slot_accuracy, end_accuracies_of, end_steps
 from assignadd.network import Network
 from assignadd.stats import AtLeast, Measured, lowest, wilson
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
@@ -130,7 +130,7 @@ def held_out_sums_of_any_form(network: Network) -> Measured | None:
 @at_the_end
 def new_positions(network: Network) -> Measured | None:
     """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
-    return achieved(in_banned_slots(network))
+    return achieved(banned_slot_accuracy(network))
 
 
 def _at_least_as_in_the_paper(share: float) -> AtLeast:
