@@ -78,4 +78,4 @@ def test_the_mlp_is_the_appendix_display(N):
     e, k = torch.eye(N, dtype=torch.float64), torch.arange(N)
     for n, m in itertools.product(range(N), repeat=2):
         expected = 2.0 * (k == (n + m) % N) + 1.0 * (k == 2 * n % N) + 1.0 * (k == 2 * m % N)
-        assert torch.allclose(M(e[n] + e[m]), expected, atol=1e-12)
+        assert torch.allclose(M(e[n] + e[m]), expected.double(), atol=1e-12)
