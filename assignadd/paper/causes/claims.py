@@ -13,7 +13,7 @@ from itertools import permutations
 from assignadd.ledger.claim import IMPLIED, Claim, Measure, Reading
 from assignadd.model.architecture import LAST_MLP, require
 from assignadd.network import Network
-from assignadd.paper.addition.claims import needs_two_variables
+from assignadd.paper.addition.claims import has_two_variables
 from assignadd.paper.causes.circuit import (
     COMPLEMENT,
     LOSS,
@@ -54,9 +54,10 @@ def interchange_accuracy(name: str, n_vars: int | None = None) -> Measure:
     return accuracy
 
 
-@needs_two_variables
 def across_types(network: Network) -> Measured | None:
     """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
+    if not has_two_variables(network):
+        return None
     accuracies = []
     for name in ("first value", "second value"):
         outcome = interchange_of(network)[name]

@@ -29,22 +29,20 @@ from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.dynamics.figures import (
-    draw_progress_measures,
-    progress_measures_caption,
-    progress_measures_data,
-)
-from assignadd.paper.dynamics.second_spike import late_variable_curve
-from assignadd.paper.dynamics.spike_figures import (
     allowed_example,
     companions,
     draw_early,
     draw_late,
+    draw_progress_measures,
     early_caption,
     early_data,
     late_caption,
     late_data,
+    progress_measures_caption,
+    progress_measures_data,
     window,
 )
+from assignadd.paper.dynamics.second_spike import late_variable_curve
 from assignadd.report.sections import DYNAMICS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
