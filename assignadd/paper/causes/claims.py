@@ -14,20 +14,7 @@ from assignadd.ledger.claim import IMPLIED, Claim, Reading
 from assignadd.model.architecture import LAST_MLP, require
 from assignadd.network import Network
 from assignadd.paper.addition.claims import has_two_variables
-from assignadd.paper.causes.circuit import (
-    COMPLEMENT,
-    LOSS,
-    QK1_EQUALS,
-    QK1_NUMBERS,
-    QK1_POSITIONS,
-    QK1_VARIABLES,
-    QK2_IDENTITY,
-    SECTION_5,
-    SECTION_7,
-    SECTION_7_EQUALS,
-    WHOLE,
-    circuit_alone_of,
-)
+from assignadd.paper.causes import circuit
 from assignadd.paper.causes.interchange import Outcome, interchange_of
 from assignadd.paper.causes.paths import LAYER_1, PAPER_PATHS, path_answers
 from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_difference, paired_share
@@ -66,11 +53,11 @@ def across_types(network: Network) -> Measured | None:
 def faithfulness(network: Network, kept: str, n_vars: int | None = None) -> Measured | None:
     """The accuracy with some parts kept, as a share of the network's, over all sets or those with `n_vars` variables.
 
-    `kept` is the name of a row of `CircuitAlone`, such as `SECTION_5`, here and below.
+    `kept` is the name of a row of `CircuitAlone`, such as `circuit.SECTION_5`, here and below.
     """
-    circuit = circuit_alone_of(network)
-    sets = slice(None) if n_vars is None else circuit.with_variables(n_vars)
-    return paired_share(circuit.answers(kept)[sets].ravel(), circuit.answers(WHOLE)[sets].ravel(), SEQUENCES)
+    alone = circuit.circuit_alone_of(network)
+    sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
+    return paired_share(alone.answers(kept)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
 
 
 def by_variables(network: Network, kept: str) -> str:
@@ -82,16 +69,16 @@ def by_variables(network: Network, kept: str) -> str:
 
 def lowest_set(network: Network, kept: str, n_vars: int) -> Measured | None:
     """The lowest accuracy, with some parts kept, of any set with `n_vars` variables; None without such a set."""
-    circuit = circuit_alone_of(network)
-    counts = circuit.answers(kept)[circuit.with_variables(n_vars)].sum(1)
-    return Measured.share(int(counts.min()), circuit.n, SEQUENCES) if len(counts) else None
+    alone = circuit.circuit_alone_of(network)
+    counts = alone.answers(kept)[alone.with_variables(n_vars)].sum(1)
+    return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None
 
 
 def loss_without(network: Network, removed: str) -> Measured:
     """The largest loss of accuracy of any set where one part is removed."""
-    circuit = circuit_alone_of(network)
-    worst = circuit.worst_set(removed)
-    return paired_difference(circuit.answers(WHOLE)[worst], circuit.answers(removed)[worst], SEQUENCES)
+    alone = circuit.circuit_alone_of(network)
+    worst = alone.worst_set(removed)
+    return paired_difference(alone.answers(circuit.WHOLE)[worst], alone.answers(removed)[worst], SEQUENCES)
 
 
 def outside_paper_paths(network: Network) -> Measured | None:
@@ -179,31 +166,32 @@ def _faithful(
 
 
 CIRCUIT_ALONE = (
-    _faithful("circuit-section-5", "section 5.2", SECTION_5, ALONE,
+    _faithful("circuit-section-5", "section 5.2", circuit.SECTION_5, ALONE,
               "section 5 describes the look-up of variables; section 7 adds how literals are found",
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
               "network's frequencies, and MLP2.",
               (Reading("two-variables", "They add two variables.", FAITHFUL,
-                       partial(lowest_set, kept=SECTION_5, n_vars=2)),)),
-    _faithful("circuit-section-7", BLOCK_7, SECTION_7,
+                       partial(lowest_set, kept=circuit.SECTION_5, n_vars=2)),)),
+    _faithful("circuit-section-7", BLOCK_7, circuit.SECTION_7,
               f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
               "The embedding of the last position alone is used, without that of the token `=`."),
-    _faithful("circuit-section-7-equals", BLOCK_7, SECTION_7_EQUALS,
+    _faithful("circuit-section-7-equals", BLOCK_7, circuit.SECTION_7_EQUALS,
               f"{BLOCK} in QK2 read as that of `=` (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT,
               TWO_ROWS),
     Claim("circuit-complete", "section 5.2",
           "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
-          IMPLIED, partial(faithfulness, kept=COMPLEMENT), AtMost(0.1)),
+          IMPLIED, partial(faithfulness, kept=circuit.COMPLEMENT), AtMost(0.1)),
     *(
         Claim(f"circuit-needs-{slug}", label,
-              f"Without the block of {words}, some set loses at least {LOSS:g} of accuracy.",
-              paper, partial(loss_without, removed=part), AtLeast(LOSS), "The value is the largest loss of any set.")
+              f"Without the block of {words}, some set loses at least {circuit.LOSS:g} of accuracy.",
+              paper, partial(loss_without, removed=part), AtLeast(circuit.LOSS),
+              "The value is the largest loss of any set.")
         for slug, label, words, part, paper in (
-            ("equals-slots", "qk0", "QK1 from `=` to the operand slots (black)", QK1_EQUALS, TOGETHER),
-            ("numbers-variables", "qk0", "QK1 from numbers to variables (purple)", QK1_NUMBERS, TOGETHER),
-            ("positions-variables", "qk0", "QK1 from positions to variables (orange)", QK1_VARIABLES, TOGETHER),
-            ("positions", "qk0", "QK1 from positions to positions (red)", QK1_POSITIONS, TOGETHER),
-            ("identity", "qk0pos_and_qk1", "QK2 that matches copied variables with themselves", QK2_IDENTITY,
+            ("equals-slots", "qk0", "QK1 from `=` to the operand slots (black)", circuit.QK1_EQUALS, TOGETHER),
+            ("numbers-variables", "qk0", "QK1 from numbers to variables (purple)", circuit.QK1_NUMBERS, TOGETHER),
+            ("positions-variables", "qk0", "QK1 from positions to variables (orange)", circuit.QK1_VARIABLES, TOGETHER),
+            ("positions", "qk0", "QK1 from positions to positions (red)", circuit.QK1_POSITIONS, TOGETHER),
+            ("identity", "qk0pos_and_qk1", "QK2 that matches copied variables with themselves", circuit.QK2_IDENTITY,
              "enables"),
         )
     ),

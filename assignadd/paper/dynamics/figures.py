@@ -305,21 +305,9 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
-    """The letters that (c) compares: the late variable and four others, in alphabetical order.
-
-    Those banned from its slot come first, then those that are never banned, then the rest.
-    """
-    banned_from_slot = {"first": task.banned_first, "second": task.banned_second}[late.slot]
-
-    def rank(letter: str) -> int:
-        """The place of a variable in this order, 0 for the late one itself."""
-        if letter == late.variable:
-            return 0
-        if letter in banned_from_slot:
-            return 1
-        return 3 if letter in task.banned_first + task.banned_second else 2
-
-    return sorted(sorted(task.variables, key=rank)[:COMPARED])
+    """The letters that (c) compares, in alphabetical order: the late variable and the first of the others."""
+    others = [letter for letter in task.variables if letter != late.variable]
+    return sorted([late.variable, *others[: COMPARED - 1]])
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -16,16 +16,8 @@ from assignadd.ledger.claim import CANNOT, Record, SeedResult, verdict_over
 from assignadd.ledger.claim import in_words as steps_in_words
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Network, runs_of
-from assignadd.paper.theory.composition import (
-    DRAWS,
-    BetaPoint,
-    attention_with,
-    beta_in_words,
-    beta_points,
-    measured_accuracy,
-    most_assignments,
-    required_balance,
-)
+from assignadd.paper.theory import composition, theorem
+from assignadd.paper.theory.composition import BetaPoint
 from assignadd.paper.theory.real_gradient import (
     DIRECTIONS,
     Alignment,
@@ -34,14 +26,6 @@ from assignadd.paper.theory.real_gradient import (
     theory_gradient_of,
 )
 from assignadd.paper.theory.setting import FACTOR, W_0, Setting
-from assignadd.paper.theory.theorem import (
-    EXTREMES,
-    MEMORY_NORM,
-    after_step,
-    check,
-    constants_over_beta,
-    grid_checks,
-)
 from assignadd.stats import NOT_APPLICABLE, AtLeast, decided, median_interval
 
 LABEL = "thm:c1"
@@ -70,22 +54,22 @@ def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: s
 
 def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
-    here = check(s)
-    far = check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
-    constants = constants_over_beta(s.V)  # by T
+    here = theorem.check(s)
+    far = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
+    constants = theorem.constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
     large_T = max(constant for T, constant in constants.items() if T > 256)
-    grid_constant = max(checked.constant for checked in grid_checks())
+    grid_constant = max(checked.constant for checked in theorem.grid_checks())
     return [
         _exact("memory-dominates",
             "The associative memory, which matches every variable with itself, is the largest term of the update when "
             "N, T >> V and V T alpha << 1.",
             'appendix C: "the displayed associative-memory term dominates the update"; section 7: it is the "dominant '
             'term" of the negative gradient',
-            far.attenuation / MEMORY_NORM, far.attenuation < MEMORY_NORM / 2,
+            far.attenuation / theorem.MEMORY_NORM, far.attenuation < theorem.MEMORY_NORM / 2,
             "the other displayed term is less than half of the memory",
             f"Norm (largest row sum) of the other displayed term over that of the memory at N = {far.s.N}, T = 2^16, "
-            f"V = {far.s.V}; {here.attenuation / MEMORY_NORM:.3g} at {s}, beta = {s.actual_beta:.3g}."),
+            f"V = {far.s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, beta = {s.actual_beta:.3g}."),
         _exact("bound-over-beta",
             "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + "
             "1/T + T alpha).",
@@ -94,22 +78,22 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             max(small_T, large_T), large_T <= small_T,
             f"the largest constant at T > 256 is no larger than at T <= 256 ({large_T:.3g} and {small_T:.3g})",
             f"Largest constant over T = {', '.join(map(str, constants))}, over (N, alpha) = "
-            f"{' and '.join(map(str, EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
+            f"{' and '.join(map(str, theorem.EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
             f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}."),
         _exact("remainder",
             "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size.",
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
             grid_constant, grid_constant < ORDER_ONE,
             f"the constant is below {ORDER_ONE:g}",
-            f"Least constant over {len(grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in "
-            "the row-sum norm."),
+            f"Least constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to "
+            "0.1) in the row-sum norm."),
     ]  # fmt: skip
 
 
 def _on_the_step(s: Setting) -> list[Record]:
     """The records on what the step leads to: claims of the theorem's title and of section 7, which depend on beta."""
-    points = beta_points(s)
-    most = most_assignments(s)
+    points = composition.beta_points(s)
+    most = composition.most_assignments(s)
     # The beta at which an accuracy is highest: of the stated step with one assignment and with the most assignments,
     # and of the balancing step with the most.
     best_with_one = max(points, key=lambda point: point.stated[0])
@@ -117,10 +101,10 @@ def _on_the_step(s: Setting) -> list[Record]:
     balanced = [point for point in points if point.length is not None and point.s.meets_conditions]
     best_balanced = max(balanced or points, key=lambda point: point.balanced[1])
     at_this_beta = next(point for point in points if point.beta == s.actual_beta)
-    length = required_balance(s)
+    length = composition.required_balance(s)
     preferences = [point.preference for point in points if not math.isnan(point.preference)]
     lowest_preference = min(preferences, default=math.inf)
-    composing = beta_in_words(points, [point.composes for point in points])
+    composing = composition.beta_in_words(points, [point.composes for point in points])
     return [
         _accuracy("stated-step-composes",
             "For some beta the step of the stated length makes the model add a variable and a number.",
@@ -158,16 +142,18 @@ def _on_the_step(s: Setting) -> list[Record]:
     ]  # fmt: skip
 
 
-def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str) -> Record:
+def _accuracy(
+    name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str
+) -> Record:
     """The record of an accuracy with K assignments at the beta of a point, after a step of this length.
 
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
     """
-    measured = measured_accuracy(point.s, after_step(point.s, length), K)
+    measured = composition.measured_accuracy(point.s, theorem.after_step(point.s, length), K)
     rule = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that"
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        value=measured.value, low=measured.low, high=measured.high, n=DRAWS, unit=measured.unit, seeds=0,
+        value=measured.value, low=measured.low, high=measured.high, n=composition.DRAWS, unit=measured.unit, seeds=0,
         verdict=AtLeast(LEARNED).verdict(measured), rule=rule,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
         comment=f"Accuracy with {assignments}, {where}.", command=COMMAND,
@@ -176,8 +162,8 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 
 def _on_the_assumptions(s: Setting) -> list[Record]:
     """The records on what the appendix says of the attention at W_0."""
-    most = most_assignments(s)
-    on_constant = [float(attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
+    most = composition.most_assignments(s)
+    on_constant = [float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
     lowest_on_constant = min(on_constant)
     # The exponent p with which T rho_3 grows as T^p, at beta = log T.
     short = replace(s, T=16, beta=None)
@@ -185,8 +171,8 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     # With e^beta = sqrt T, the attention to PADs is of order 1/T.
     N = max(199, s.V)
-    at_T_64 = check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
-    at_T_1024 = check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
+    at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
+    at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
     return [
         _exact("w0-attention",
             "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",

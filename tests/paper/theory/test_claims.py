@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from assignadd.ledger.claim import CANNOT
-from assignadd.paper.theory import claims
+from assignadd.paper.theory import claims, composition, theorem
 from assignadd.paper.theory.claims import OfTraining, of_training, paper_statements, training_records
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
 from assignadd.paper.theory.setting import Setting
@@ -44,13 +44,13 @@ def test_what_can_be_known_beforehand(by_id):
 
 
 def test_verdicts_turn_with_their_numbers(by_id, monkeypatch):
-    monkeypatch.setattr(claims, "constants_over_beta", lambda V: {16: 1.0, 4096: 2.0})
+    monkeypatch.setattr(theorem, "constants_over_beta", lambda V: {16: 1.0, 4096: 2.0})
     large = dataclasses.replace(check(SMALL), remainder=50 * check(SMALL).bound)
-    monkeypatch.setattr(claims, "grid_checks", lambda: [large])
+    monkeypatch.setattr(theorem, "grid_checks", lambda: [large])
     small = dataclasses.replace(check(SMALL), remainder=5.0, attenuation=0.1)
-    monkeypatch.setattr(claims, "check", lambda s: dataclasses.replace(small, s=s))
+    monkeypatch.setattr(theorem, "check", lambda s: dataclasses.replace(small, s=s))
     near = Measured.share(19_010, 20_000, "sequences")
-    monkeypatch.setattr(claims, "measured_accuracy", lambda s, W, K: near)
+    monkeypatch.setattr(composition, "measured_accuracy", lambda s, W, K: near)
     turned = {r.id.removeprefix("theory-"): r.verdict for r in paper_statements(SMALL)}
     for name in ("bound-over-beta", "remainder"):
         assert (by_id[name].verdict, turned[name]) == (HOLDS, FAILS)
