@@ -55,8 +55,6 @@ OUTLINES = (
 
 @dataclass(frozen=True)
 class TokenSeqsData(FigureData):
-    """The paper's example sequences, fitted to a task."""
-
     tokens: np.ndarray  # (rows, T) words
     answers: np.ndarray  # (rows,)
 
@@ -65,9 +63,10 @@ def token_seqs_data(task: Task) -> TokenSeqsData:
     """The sequences of the paper that this task has, and their answers."""
     fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
     sequences = [tokens for tokens in fitted if tokens is not None]
-    words = [examples.names(tokens, task) for tokens in sequences]
-    answers = [answer(tokens, task) for tokens in sequences]
-    return TokenSeqsData(np.array(words), np.array(answers))
+    return TokenSeqsData(
+        tokens=np.array([examples.names(tokens, task) for tokens in sequences]),
+        answers=np.array([answer(tokens, task) for tokens in sequences]),
+    )
 
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
@@ -91,8 +90,6 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class AttentionData(FigureData):
-    """Attention of one model in one sequence, and the edges that the paper expects."""
-
     tokens: list[str]
     titles: list[str]
     patterns: np.ndarray  # (2, T, T): layer 1 or the last, query, key; NaN where the key is ahead of the query
@@ -198,7 +195,6 @@ class QK0Data(FigureData):
 
 
 def qk0_data(stack: Stack) -> QK0Data:
-    """The layer-1 scores between all embeddings of the first model."""
     task = stack.config.task
     scores = qk1_table(stack.models(0))[0].detach().cpu().numpy()
     return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
@@ -216,7 +212,6 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
     bar(image, ax, "attention score", extend="both")
 
     def span(group: str) -> tuple[float, float]:
-        """Where a group of rows begins and ends in the picture."""
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
@@ -240,7 +235,6 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     named = [*every_tenth_number, *other_tokens, *some_positions]
 
     def middle(first: int, last: int) -> float:
-        """Halfway between the first and the last row of a group in the picture."""
         return float(starts[first] + starts[last + 1] - 1) / 2
 
     ticks = [middle(row, row) for row in named]
@@ -263,8 +257,6 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class QK0PosAndQK1Data(FigureData):
-    """The scores of one model between positions (layer 1) and between copied variables (layer 2)."""
-
     positions: np.ndarray  # (prefix, prefix): P_i QK1 P_j
     admissible: np.ndarray  # (prefix, prefix): where a variable can stand, seen from a number at i
     variables: np.ndarray  # (V, V)
@@ -272,7 +264,6 @@ class QK0PosAndQK1Data(FigureData):
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
-    """The scores of the first model between positions and between copied variables."""
     model = stack.models(0)
     positions = qk1_positions(model)[0].detach().cpu().numpy()
     variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
@@ -297,7 +288,6 @@ def n_matching(scores: np.ndarray) -> int:
 
 
 def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, figure: Figure) -> None:
-    """Draws (a) the scores between positions and (b) those between copied variables."""
     left, right = figure.subplots(1, 2)
     _draw_positions(data, left)
     image = draw_variable_scores(right, data.variables, data.letters)

@@ -292,10 +292,8 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
     The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
     """
-    before = int(np.searchsorted(steps, spike.before))  # the indices of the checkpoints beside the spike
-    after = int(np.searchsorted(steps, spike.after))
-    first_near = int(np.searchsorted(steps, spike.before - AROUND))
-    last_near = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
+    before, after, first_near = np.searchsorted(steps, [spike.before, spike.after, spike.before - AROUND])
+    last_near = np.searchsorted(steps, spike.after + AROUND, side="right") - 1
     # As far as `AROUND` steps, but with at least `AT_LEAST` checkpoints on either side.
     first = min(first_near, max(0, before - AT_LEAST + 1))
     last = max(last_near, min(len(steps) - 1, after + AT_LEAST - 1))
@@ -342,22 +340,24 @@ def draw_late(data: LateData, figure: Figure) -> None:
     _draw_parts([figure.add_subplot(parts[i]) for i in range(2)], data)
     v = data.letters.index(data.variable)
     slot = SLOTS.index(data.slot)
-    in_slot = f"{data.variable} {data.slot}"
     other_slot = 1 - slot
+    late = LATE_STYLE | dots(data.steps)
+    other = OTHER_STYLE | dots(data.steps)
 
-    _draw_curve(scores, data.steps, data.asked[:, v], data.variable, LATE_STYLE)
+    scores.plot(data.steps, data.asked[:, v], label=data.variable, **late)
     _draw_others(scores, data.steps, np.delete(data.asked, v, 1), "every other variable")
     scores.set_title("(a) score of = for a variable")
     scores.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
-    _draw_curve(accuracy, data.steps, data.accuracy, in_slot, LATE_STYLE)
+    accuracy.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **late)
     if len(data.twice_banned):
-        _draw_curve(accuracy, data.twice_banned_steps, data.twice_banned, "both operands banned", OTHER_STYLE)
+        twice = OTHER_STYLE | dots(data.twice_banned_steps)
+        accuracy.plot(data.twice_banned_steps, data.twice_banned, label="both operands banned", **twice)
     accuracy.set_title("(b) sums of two variables")
     accuracy.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
-    _draw_curve(path, data.steps, data.path[:, slot, v], in_slot, LATE_STYLE)
-    _draw_curve(path, data.steps, data.path[:, other_slot, v], f"{data.variable} {SLOTS[other_slot]}", OTHER_STYLE)
+    path.plot(data.steps, data.path[:, slot, v], label=f"{data.variable} {data.slot}", **late)
+    path.plot(data.steps, data.path[:, other_slot, v], label=f"{data.variable} {SLOTS[other_slot]}", **other)
     _draw_others(path, data.steps, np.delete(data.path[:, slot], v, 1), None)
     path.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     path.set_ylabel("term of the QK$_2$ score")
@@ -368,10 +368,6 @@ def draw_late(data: LateData, figure: Figure) -> None:
         axes.locator_params(axis="x", nbins=4)
         axes.legend(**LEGEND_ABOVE)
         axes.set_title(axes.get_title("left"), pad=19)  # higher up, above the legend
-
-
-def _draw_curve(axes: Axes, steps: np.ndarray, values: np.ndarray, label: str, style: dict[str, Any]) -> None:
-    axes.plot(steps, values, label=label, **style, **dots(steps))
 
 
 def _draw_others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:

@@ -142,9 +142,7 @@ def _on_the_step(s: Setting) -> list[Record]:
     ]  # fmt: skip
 
 
-def _accuracy(
-    name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str
-) -> Record:
+def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str) -> Record:
     """The record of an accuracy with K assignments at the beta of a point, after a step of this length.
 
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
