@@ -203,7 +203,6 @@ def preacts_caption(data: PreactsData) -> str:
 
 
 def draw_preacts(data: PreactsData, figure: Figure) -> None:
-    """Draws the preactivation and its best wave, in the same colours."""
     axes = figure.subplots(1, 2, sharey=True)
     largest = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
     for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
@@ -261,7 +260,6 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
 
 
 def preacts_of(network: Network) -> PreactsData:
-    """The preactivations as means over contexts as in training, and the best wave."""
     preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
     return preacts_data(preactivations, waves_of(network))
 

@@ -94,7 +94,6 @@ class Blocks:
         self.identity = queries[:, None] & keys
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
-        """A mask of these rows."""
         mask = torch.zeros(self.C, dtype=torch.bool)
         mask[list(indices)] = True
         return mask
@@ -179,7 +178,6 @@ class CircuitAlone:
 
     @property
     def n(self) -> int:
-        """Number of sequences of each set."""
         return self.correct.shape[2]
 
     def answers(self, name: str) -> np.ndarray:

@@ -131,12 +131,10 @@ class Outcome:
 
     @property
     def n(self) -> int:
-        """Number of pairs."""
         return len(self.hits)
 
     @property
     def count(self) -> int:
-        """Number of pairs answered as the program does."""
         return int(self.hits.sum())
 
     @property
@@ -145,7 +143,6 @@ class Outcome:
         return self.count / self.n if self.n else float("nan")
 
     def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
-        """The outcome on the chosen pairs."""
         return Outcome(self.hits[chosen], self.base_vars[chosen], self.source_vars[chosen])
 
     def with_variables(self, n_vars: int) -> Outcome:

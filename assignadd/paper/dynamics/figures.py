@@ -61,7 +61,6 @@ class ProgressMeasuresData(FigureData):
 
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
-    """The measures that the network has, from the columns of a measured trajectory."""
     by_measure = {}  # (types, checkpoints)
     for name, measure in SHOWN.items():
         column_names = measure.columns(columns)  # one for each type of sequences
@@ -278,7 +277,6 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def _why_absent(network: Network, late: LateVariable | None) -> str:
-    """Why a network has no spike of a late variable, in words."""
     if late is not None:
         reason = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
         return f"seed {network.seed}: no second spike\n{reason}"

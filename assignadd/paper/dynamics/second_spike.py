@@ -92,22 +92,17 @@ def late_of(network: Network) -> LateVariable:
     return late
 
 
-def sums_with_late(network: Network, n_vars: int) -> EvalSet:
+def sums_with_late(network: Network, n_vars: int = 2) -> EvalSet:
     """The set of sums with the late variable in its slot and no other variable in a banned slot, pairs as trained.
 
-    `n_vars` is 1 or 2: the other operand is a literal or another variable.
+    `n_vars` is 2, as in figure late (b), or 1, as always in a task without sums of two: the other operand is a literal.
     """
     task, late = network.config.task, late_of(network)
     variable = task.variables.index(late.variable)
     is_first = late.slot == SLOTS[0]
     n_banned = count_banned(task, variable, LITERAL) if is_first else count_banned(task, LITERAL, variable)
     in_slots = (variable,) if is_first else (None, variable)  # None: any operand
-    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, in_slots)
-
-
-def most_variables(network: Network) -> int:
-    """The largest number of variables in a sum of the task: two, as in figure late (b), if the task has such sums."""
-    return min(2, network.config.task.max_assignments)
+    return EvalSet(f"{late.variable} {late.slot}", min(n_vars, task.max_assignments), "seen", n_banned, in_slots)
 
 
 @per_network()
@@ -118,7 +113,7 @@ def late_variable_curve(network: Network) -> tuple[np.ndarray, np.ndarray]:
     all_steps = trajectory_of(network)["step"]
     steps = all_steps[all_steps >= first_spike.after]
     n = min(network.n, CURVE_SEQUENCES)
-    sums = Exam([network.config], network.seen[None], [sums_with_late(network, most_variables(network))], n)
+    sums = Exam([network.config], network.seen[None], [sums_with_late(network)], n)
     n_correct = [int(sums.count_correct(network.stack_at(step))) for step in steps.tolist()]
     return steps, np.array(n_correct) / n
 
@@ -154,7 +149,7 @@ def late_is_banned(network: Network) -> Measured | None:
 
 def late_accuracy(network: Network, steps: Steps, when: int) -> Measured:
     """Accuracy on sums with the late variable in its slot, before or after the spike (`when` is BEFORE or AFTER)."""
-    return accuracy_at(network, sums_with_late(network, most_variables(network)), steps[when])
+    return accuracy_at(network, sums_with_late(network), steps[when])
 
 
 def accuracy_rise(network: Network, steps: Steps) -> Measured:

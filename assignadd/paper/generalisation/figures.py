@@ -122,7 +122,6 @@ def census_data(populations: Populations) -> CensusData:
 
 
 def census_caption(data: CensusData) -> str:
-    """How many seeds learned each skill, in words."""
     n_add, n_bind, n_refine = [int((onsets != NEVER).sum()) for onsets in data.onsets]
     return (
         f"Of {len(data.binds)} seeds ({data.name}), {n_add} learn to add, {n_bind} to bind variables and {n_refine} "
@@ -222,7 +221,6 @@ class GeneralizationData(FigureData):
 
 
 def generalization_data(populations: Populations) -> GeneralizationData | Absent:
-    """Final accuracies and thresholds of the two sweeps, of r (`two_var`) and of f (`fraction`)."""
     if populations.two_var is None or populations.fraction is None:
         return NO_POPULATION
     ratios, two_var = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
@@ -244,7 +242,6 @@ def _numbers(threshold: Measured | None) -> np.ndarray:
 
 
 def generalization_caption(data: GeneralizationData) -> str:
-    """Both thresholds with their intervals, in words."""
     names = " and ".join(dict.fromkeys(data.names))  # one name if both sweeps have the same
     return (
         f"Here ({names}) r = {_threshold_text(data.ratio_threshold)} and "

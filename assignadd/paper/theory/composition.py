@@ -115,12 +115,10 @@ class BetaPoint:
 
     @property
     def s(self) -> Setting:
-        """The sizes, with this beta."""
         return self.check.s
 
     @property
     def beta(self) -> float:
-        """Strength of the initial attention."""
         return self.s.actual_beta
 
     @property

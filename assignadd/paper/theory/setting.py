@@ -47,7 +47,6 @@ class Setting:
                 raise ConfigError(f"theory.{name}", getattr(self, name), accepted)
 
     def at(self, beta: float) -> Setting:
-        """The same sizes with another beta."""
         return replace(self, beta=beta)
 
     def __str__(self) -> str:
