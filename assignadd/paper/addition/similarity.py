@@ -126,15 +126,17 @@ def on_template(stack: Stack) -> Matching:
     Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
     "+ 3 4 ="); ours is `task.examples.template`.
     """
-    with_variables, with_literals = (tokens[None] for tokens in examples.template(stack.config.task))  # (1, N^2, T)
+    with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
     by_model = []
     for model in single_models(stack):
-        of_variables = _residuals(model, with_variables.to(stack.flat.device))[0]  # (N^2, d)
-        of_literals = _residuals(model, with_literals.to(stack.flat.device))[0]
+        of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
+        of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]
         by_model.append(_template_cosines(of_variables, of_literals))
     matched = torch.stack([cosines for cosines, _ in by_model])  # (M, N^2)
-    mismatched = [torch.stack(numbers) for numbers in zip(*(mismatched for _, mismatched in by_model), strict=True)]
-    return Matching(_summary(matched), Cosine(*mismatched))
+    mismatched = [cosine for _, cosine in by_model]
+    mean = torch.stack([cosine.mean for cosine in mismatched])
+    std = torch.stack([cosine.std for cosine in mismatched])
+    return Matching(_summary(matched), Cosine(mean, std, torch.stack([cosine.n for cosine in mismatched])))
 
 
 def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Cosine]:

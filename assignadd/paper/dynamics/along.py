@@ -98,7 +98,8 @@ def recorded(network: Network, sets: Sequence[str], step: int) -> Measured:
 def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -> Measured:
     """The rise of the mean accuracy on these sets across a spike, with the sampling error on each side."""
     n = sequences_evaluated(network, sets)
-    low, high = (Measured.share(round(accuracy * n), n, "sequences") for accuracy in (spike.low, spike.high))
+    low = Measured.share(round(spike.low * n), n, "sequences")
+    high = Measured.share(round(spike.high * n), n, "sequences")
     return difference(high, low)
 
 

@@ -85,22 +85,25 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     Where training has no such phase with a checkpoint behind it, or the architecture lacks the measures of a panel, it
     is the summary of the phases.
     """
-    upper, lower = (
-        {name: row for row, name in enumerate(data.names) if SHOWN[name].paper and SHOWN[name].panel == panel}
-        for panel in (ADDING_AND_COPYING, ROUTING)
-    )
-    checkpoints = np.searchsorted(data.steps, data.ends[:1], side="right")  # the first one behind the first phase
-    if "addition" not in data.phases or not upper or not lower or not 0 < checkpoints[0] < len(data.steps):
+    upper = _rows_of_paper(data, ADDING_AND_COPYING)
+    lower = _rows_of_paper(data, ROUTING)
+    after = int(np.searchsorted(data.steps, data.ends[0], side="right")) if "addition" in data.phases else 0
+    if not upper or not lower or not 0 < after < len(data.steps):
         return f"In this run: {data.summary}."
-    after = int(checkpoints[0])
-    at_end = data.measures[:, after - 1]
-    lowest = min(upper, key=lambda name: at_end[upper[name]])
-    routing = data.measures[list(lower.values())].mean(0)  # (checkpoints,)
+    before = after - 1  # the last checkpoint of the first phase
+    lowest = min(upper, key=lambda row: data.measures[row, before])
+    measure = SHOWN[data.names[lowest]]
+    routing = data.measures[lower].mean(0)  # (checkpoints,)
     return (
-        f"At step {data.steps[after - 1]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
-        f"{SHOWN[lowest].text(at_end[upper[lowest]])}; the mean of those below is {routing[after - 1]:.2f} there and "
+        f"At step {data.steps[before]:,} the lowest of those above is '{measure.label}', at "
+        f"{measure.text(data.measures[lowest, before])}; the mean of those below is {routing[before]:.2f} there and "
         f"{routing[after]:.2f} at the next checkpoint, step {data.steps[after]:,}."
     )
+
+
+def _rows_of_paper(data: ProgressMeasuresData, panel: str) -> list[int]:
+    """The rows of the paper's measures in a panel, without variants of ours."""
+    return [row for row, name in enumerate(data.names) if SHOWN[name].paper and SHOWN[name].panel == panel]
 
 
 def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
@@ -148,7 +151,8 @@ def early_data(network: Network) -> EarlyData | Absent:
         return Absent(f"seed {network.seed}: no first spike\n{phases_of(network).summary}")
     steps = checkpoints_around(network.steps, spike)
     text = render_tokens(allowed_example(task), task)
-    before, after = (attention_data(network.stack_at(step), text) for step in steps)
+    before = attention_data(network.stack_at(steps[0]), text)
+    after = attention_data(network.stack_at(steps[1]), text)
     return EarlyData(
         steps=np.array(steps),
         tokens=before.tokens,
@@ -333,7 +337,9 @@ def late_caption(data: LateData) -> str:
 def draw_late(data: LateData, figure: Figure) -> None:
     """Draws the panels: (a) scores of `=`, (b) accuracy, (c) the two parts of the scores, (d) the term of QK2."""
     grid = figure.add_gridspec(2, 2)
-    scores, accuracy, path = (figure.add_subplot(grid[place]) for place in ((0, 0), (0, 1), (1, 1)))
+    scores = figure.add_subplot(grid[0, 0])
+    accuracy = figure.add_subplot(grid[0, 1])
+    path = figure.add_subplot(grid[1, 1])
     parts = grid[1, 0].subgridspec(2, 1)
     _draw_parts([figure.add_subplot(parts[i]) for i in range(2)], data)
     v = data.letters.index(data.variable)

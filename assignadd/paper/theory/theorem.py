@@ -134,8 +134,12 @@ class Check:
 
 def check(s: Setting) -> Check:
     """The sizes of the theorem's terms at this setting."""
-    remainder_norm, attenuation_norm = (float(term.abs().sum(1).max()) for term in (remainder(s), attenuation(s)))
-    return Check(s, remainder_norm, attenuation_norm)
+    return Check(s, _infinity_norm(remainder(s)), _infinity_norm(attenuation(s)))
+
+
+def _infinity_norm(matrix: Tensor) -> float:
+    """The largest sum of absolute values in a row."""
+    return float(matrix.abs().sum(1).max())
 
 
 @lru_cache
