@@ -171,12 +171,12 @@ class Interchange:
 
     @torch.no_grad()
     def __call__(self, model: Stack, exchanges: Mapping[str, Exchange] = EXCHANGES) -> dict[str, Outcome]:
-        """The outcome of each alignment that the architecture has, for one model (a stack with M = 1)."""
+        """The outcome of each exchange that the architecture has, for one model (a stack with M = 1)."""
         require(model.config, "interchange", SECOND_LAYER)
         layer = LastLayer(model)
         task = model.config.task
         outcomes = {}
-        for name in defined_alignments(model.config):
+        for name in [name for name in defined_alignments(model.config) if name in exchanges]:
             pairs = self.pairs[name]
             outcomes[name] = Outcome(
                 hits=answers_after(layer, exchanges[name], pairs) == pairs.answer,
