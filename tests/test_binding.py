@@ -22,7 +22,7 @@ from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
 from assignadd.page.export import Settings, export
 from assignadd.page.population import population_data
-from assignadd.paper.generalisation.population_figures import census_data
+from assignadd.paper.generalisation.figures import census_data
 from assignadd.paper.ledger import ledger
 from assignadd.report.page import Page
 from assignadd.report.reproduction import first_screen

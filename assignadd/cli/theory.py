@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Theory(Parallel, Printing):
-    """Check the paper's theory (section 7, appendix C): theorem, parameter beta, gradient step, proof, training.
+    """Check the paper's theory (section 7, appendix C): theorem, parameter beta, gradient step, training.
 
     docs/theory.md explains the numbers and verdicts.
 
@@ -54,7 +54,7 @@ class Theory(Parallel, Printing):
         threads = self.cores
         from assignadd.config import Config, require_built_in
         from assignadd.network import Network
-        from assignadd.paper.theory.claims import all_statements, training_records
+        from assignadd.paper.theory.claims import paper_statements, training_records
         from assignadd.paper.theory.composition import beta_points, required_balance
         from assignadd.paper.theory.setting import Setting
         from assignadd.runs.files import claim_folder
@@ -74,7 +74,7 @@ class Theory(Parallel, Printing):
         config = Config() if network is None else network.config
         with console.status("checking the theory"):
             prepare("cpu", 1, config)  # the statements take many small products, slower on several threads
-            records = all_statements(s)
+            records = paper_statements(s)
             points = beta_points(s)
             prepare("cpu", threads, config)
             records += training_records([] if network is None else [network])

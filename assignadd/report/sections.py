@@ -21,10 +21,9 @@ from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
 from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
 from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
 from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE, INTERCHANGE_FIGURE
-from assignadd.paper.dynamics.figures import PROGRESS_MEASURES_FIGURE
-from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
+from assignadd.paper.dynamics.figures import EARLY_FIGURE, LATE_FIGURE, PROGRESS_MEASURES_FIGURE
 from assignadd.paper.generalisation.claims import GENERALISATION
-from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL

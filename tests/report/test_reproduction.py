@@ -14,7 +14,7 @@ from assignadd.dynamics.trajectory import binds
 from assignadd.figure.record import FigureRecord
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, known
-from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
 from assignadd.report.reproduction import SECTIONS, drawing_pictures, write_page
 from assignadd.report.sections import DYNAMICS

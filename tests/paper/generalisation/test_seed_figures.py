@@ -8,7 +8,7 @@ import pytest
 
 from assignadd.config import PRESETS, UserError
 from assignadd.figure.style import figure
-from assignadd.paper.generalisation.population_figures import (
+from assignadd.paper.generalisation.figures import (
     NEVER,
     PARTS,
     census_data,
