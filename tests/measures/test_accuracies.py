@@ -201,7 +201,7 @@ def test_every_one_of_the_last_evaluations_has_sequences_of_its_own():
     """Ten checkpoints, the first four of which dip: their errors are the sums 5 and 6 of their own sequences."""
     steps, seen, n = [*range(1000, 1091, 10)], pair_split(TINY.task, 0), 300
     states = {step: swapped() if step < 1040 else handmade(Config(task=TINY.task)) for step in steps}
-    network = Network(states[steps[-1]], TINY, seen, n, step=steps[-1], checkpoints=states)
+    network = Network(states[steps[-1]], TINY, seen, n, step=steps[-1], other_checkpoints=states)
     found = end_accuracies(network, ALL_SETS)
     assert list(found) == [s.name for s in ALL_SETS]
     sets = [s for s in ALL_SETS if s.name in found]
@@ -221,7 +221,7 @@ def test_the_last_evaluations_share_the_sequences_but_have_two_thousand_each():
     seen, sets, model = pair_split(TINY.task, 0), [EVAL_SETS[0], CLASS_SETS[2]], handmade(Config(task=TINY.task))
 
     def each(n: int, steps: int) -> int:
-        network = Network(model, TINY, seen, n, step=2000, checkpoints=dict.fromkeys(range(2001 - steps, 2001), model))
+        network = Network(model, TINY, seen, n, step=2000, other_checkpoints=dict.fromkeys(range(2001 - steps, 2001), model))
         found = end_accuracies(network, sets)
         assert found[CLASS_SETS[2].name].pairs == int((~seen).diag().sum()) and found[EVAL_SETS[0].name].pairs is None
         return found[EVAL_SETS[0].name].n
