@@ -202,7 +202,7 @@ def draw() -> None:
 
 
 def fingerprint() -> str:
-    """SHA-256 over the text, the references, the numbers and the findings' figures; the PDF has it among its keywords."""
+    """SHA-256 over text, references, numbers and the findings' figures; the PDF has it among its keywords."""
     text = TEXT.read_text()
     figures = sorted(ROOT / path.lstrip("/") for path in quoted(text) if path.endswith("figure.svg"))
     digest = hashlib.sha256()
@@ -212,9 +212,10 @@ def fingerprint() -> str:
 
 
 def typeset(output: Path, format: str = "pdf", **further: Any) -> None:
-    """Compiles the article; without dates and the fonts of this machine, so that the same input gives the same bytes."""
-    import assignadd
+    """Compiles the article, without dates and fonts of this machine: the same input gives the same bytes."""
     import typst
+
+    import assignadd
 
     inputs = {"fingerprint": fingerprint(), "version": assignadd.__version__}
     typst.compile(
@@ -235,4 +236,4 @@ if __name__ == "__main__":
     typeset(PDF)
     if options.pages:
         options.pages.mkdir(parents=True, exist_ok=True)
-        typeset(options.pages / "page-{p}.png", "png", ppi=110)
+        typeset(options.pages / "page-{p}.png", "png", ppi=100)
