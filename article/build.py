@@ -202,25 +202,30 @@ def draw() -> None:
 
 
 def fingerprint() -> str:
-    """SHA-256 over text, references, numbers and the findings' figures; the PDF has it among its keywords."""
+    """SHA-256 over version, text, references, numbers and the findings' figures; the PDF has it as a keyword."""
+    import assignadd
+
     text = TEXT.read_text()
     figures = sorted(ROOT / path.lstrip("/") for path in quoted(text) if path.endswith("figure.svg"))
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(assignadd.__version__.encode())
     for path in (TEXT, REFERENCES, NUMBERS, *figures):
         digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()
 
 
-def typeset(output: Path, format: str = "pdf", **further: Any) -> None:
-    """Compiles the article, without dates and fonts of this machine: the same input gives the same bytes."""
+def typeset(output: Path, ppi: float | None = None) -> None:
+    """Compiles the article, as a PDF or, with so many points an inch, as a PNG for each page.
+
+    Without dates and fonts of this machine: the same input gives the same bytes.
+    """
     import typst
 
     import assignadd
 
     inputs = {"fingerprint": fingerprint(), "version": assignadd.__version__}
     typst.compile(
-        str(TEXT), output=str(output), root=str(ROOT), ignore_system_fonts=True, format=format, timestamp=0,
-        sys_inputs=inputs, **further,
+        str(TEXT), output=str(output), root=str(ROOT), ignore_system_fonts=True, timestamp=0,
+        format="pdf" if ppi is None else "png", ppi=ppi, sys_inputs=inputs,
     )  # fmt: skip
 
 
@@ -236,4 +241,4 @@ if __name__ == "__main__":
     typeset(PDF)
     if options.pages:
         options.pages.mkdir(parents=True, exist_ok=True)
-        typeset(options.pages / "page-{p}.png", "png", ppi=100)
+        typeset(options.pages / "page-{p}.png", ppi=150)
