@@ -34,8 +34,7 @@ ANY_ORDER = types.Array(types.float32, 2, "A")  # a matrix in single precision, 
 LINE = 8
 ARRIVED, TURN, FAILED = 0, LINE, 2 * LINE
 # How often a waiting thread looks whether all have arrived before it sleeps: for some 20 microseconds.
-SPINS_BEFORE_SLEEP = 2000
-MICROSECONDS_OF_SLEEP = 20
+SPINS_BEFORE_SLEEP, MICROSECONDS_OF_SLEEP = 2000, 20
 
 
 @cache
@@ -85,8 +84,8 @@ def _sources() -> list[Path]:
 def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
     """Calls BLAS's sgemm with these arguments; `b`, `a` and `out` are addresses of matrices.
 
-    As an intrinsic of Numba it gets types, and returns the signature and a function that writes the LLVM code of a
-    call. BLAS takes every argument by its address, so a value is copied to memory first.
+    An intrinsic of Numba gets types, and returns its signature and a function that writes the LLVM code of a call. BLAS
+    takes every argument by its address, so a value is copied to memory first.
     """
     kinds = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
 
@@ -192,8 +191,7 @@ def wait_for_all(thread):
 
     On a busy machine, a thread that is awake may hold the processor for which the one that it waits for is waiting.
     Offering the processor (sched_yield) does not suffice: only where a processor has nothing to do does the system
-    move a thread to it. Milliseconds a step of the paper's network, one thread and two, on two x86 cores beside 0, 1,
-    2 and 4 busy processes: 6.2 and 3.8, 6.5 and 7.1, 10.2 and 9.7, 21 and 15 (two that never sleep: 3.6, 18, 9, 27).
+    move a thread to it. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
     """
     if thread.count == 1:
         return
