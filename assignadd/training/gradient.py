@@ -43,7 +43,7 @@ class TableGradient:
         self._edit_layer_1 = slot_scores.add if slot_scores else None
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
-        self._table = table_forward(stack.config, stack.flat.device, stacked=True)
+        self._table = table_forward(stack.config, stack.flat.device, True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
         weights, grads = stack.weights, views(stack.config, self.flat)

@@ -171,7 +171,7 @@ def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.devi
 
 
 def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model, such as QK1; none for `none`, those of all parts for `all`."""
+    """Name -> shape of the weights of a part of one model: QK1 or another, `all` of them, or `none`."""
     shapes = weight_shapes(config)
     if part == "all":
         return shapes

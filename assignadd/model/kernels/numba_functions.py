@@ -20,7 +20,7 @@ indices K + k, which the compiler takes for possibly negative, and loops compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -356,7 +356,7 @@ def after_layer_1(embeddings, copies, tokens, attention, after, written):
 
 
 class CompiledKernels(TensorKernels):
-    """Attention by compiled functions; loss, gradients and update in tensor operations.
+    """Attention by the functions above; loss, gradients and update in tensor operations.
 
     A model that trains alone has them compiled too, in `model/cpu_step.py`.
     """
@@ -367,14 +367,13 @@ class CompiledKernels(TensorKernels):
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention = usage.new_zeros(*tokens.shape, self.T)  # (..., B, T, T); 0 stays for keys after the query
         amounts = usage.new_zeros(*tokens.shape[:-1], 3 * self.T + 1)  # of each position's rows: (..., B, 3T + 1)
-
-        def of_model(scores: Any, factors: Any, tokens: Any, attention: Any, amounts: Any, usage: Any) -> None:
-            factors_of(scores, factors, self.T)
-            layer_1(scores, factors, tokens, attention.reshape(-1, self.T), amounts)
-            spread(amounts, tokens, usage, 2 * self.T, 0, self.C)
-
         factors = scores.new_empty(scores.shape)
-        _for_each_model(of_model, scores, factors, tokens, attention, amounts, usage)
+        for scores_m, factors_m, tokens_m, attention_m, amounts_m, usage_m in _of_each_model(
+            scores, factors, tokens, attention, amounts, usage
+        ):
+            factors_of(scores_m, factors_m, self.T)
+            layer_1(scores_m, factors_m, tokens_m, attention_m.reshape(-1, self.T), amounts_m)
+            spread(amounts_m, tokens_m, usage_m, 2 * self.T, 0, self.C)
         usage[..., self.C] = 1
         return attention
 
@@ -382,40 +381,32 @@ class CompiledKernels(TensorKernels):
         attention_2 = usage.new_empty(tokens.shape)  # (..., B, T)
         copied_scores = usage.new_empty(tokens.shape)
         amounts = usage.new_empty(*tokens.shape[:-1], 2 * self.T)  # those that layer 2 uses
-
-        def of_model(
-            scores: Any, tokens: Any, attention_1: Any, attention_2: Any, copied_scores: Any, amounts: Any, usage: Any
-        ) -> None:
-            pattern_1 = attention_1.reshape(-1, self.T)
-            layer_2(scores, tokens, pattern_1, attention_2, copied_scores, amounts, self.C)
-            spread(amounts, tokens, usage, 0, self.C + 1, self.C)
-            spread(amounts, tokens, usage, self.T, 2 * self.C + 1, self.C)
-
-        _for_each_model(of_model, scores, tokens, attention_1, attention_2, copied_scores, amounts, usage)
+        for scores_m, tokens_m, attention_1_m, attention_2_m, copied_m, amounts_m, usage_m in _of_each_model(
+            scores, tokens, attention_1, attention_2, copied_scores, amounts, usage
+        ):
+            layer_2(scores_m, tokens_m, attention_1_m.reshape(-1, self.T), attention_2_m, copied_m, amounts_m, self.C)
+            spread(amounts_m, tokens_m, usage_m, 0, self.C + 1, self.C)
+            spread(amounts_m, tokens_m, usage_m, self.T, 2 * self.C + 1, self.C)
         return attention_2, copied_scores
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
         d = embeddings.shape[-1]
         after = embeddings.new_empty(*tokens.shape, d)  # (..., B, T, d)
         written = embeddings.new_empty(self.T, d).numpy()  # memory for one sequence
-
-        def of_model(embeddings: Any, copied: Any, tokens: Any, attention: Any, after: Any) -> None:
-            pattern, residual = attention.reshape(-1, self.T), after.reshape(-1, d)
-            after_layer_1(embeddings, copied, tokens, pattern, residual, written)
-
-        _for_each_model(of_model, embeddings, copied, tokens, attention_1, after)
+        for embeddings_m, copied_m, tokens_m, attention_m, after_m in _of_each_model(
+            embeddings, copied, tokens, attention_1, after
+        ):
+            pattern, residual = attention_m.reshape(-1, self.T), after_m.reshape(-1, d)
+            after_layer_1(embeddings_m, copied_m, tokens_m, pattern, residual, written)
         return after
 
 
-def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
-    """Calls a function with the tensors of one model as arrays; for a stack, once with those of each model.
+def _of_each_model(*tensors: Tensor) -> Iterator[tuple[Any, ...]]:
+    """For each model of a stack its part of the tensors, as arrays; or the tensors of a single model.
 
-    It writes into them, so those that it writes have to be contiguous: of others, the array is a copy.
+    The first of them is a matrix for each model. Those to write into have to be contiguous: of others, the array is a
+    copy.
     """
-    arrays: list[Any] = [t.contiguous().numpy() for t in tensors]
-    is_one_model = arrays[0].ndim == 2  # all functions above have a matrix first
-    if is_one_model:
-        function(*arrays)
-    else:
-        for arrays_of_model in zip(*arrays, strict=True):
-            function(*arrays_of_model)
+    arrays = [tensor.contiguous().numpy() for tensor in tensors]
+    is_one_model = arrays[0].ndim == 2
+    return iter([tuple(arrays)]) if is_one_model else zip(*arrays, strict=True)
