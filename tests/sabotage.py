@@ -85,7 +85,7 @@ PATCHES = (
           "model/test_forward.py"),
     Patch("memory", "training/trainer.py", "    _keep_freed_memory()\n", "",
           "training/test_trainer.py -k memory_that_was_freed"),
-    Patch("threads", "model/kernels/blas.py", "== thread.count - 1:\n        _atomic", ">= 0:\n        _atomic",
+    Patch("threads", "model/kernels/blas.py", "== thread.n_threads - 1:\n        _atomic", ">= 0:\n        _atomic",
           "model/test_blas.py"),
     Patch("decay", "model/kernels/numba_step.py", "decay * weights[i] +", "",
           "training/test_trainer.py -k first_steps"),

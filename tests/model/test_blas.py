@@ -61,10 +61,10 @@ def _fill(thread, seen, fails):
     for turn in range(seen.shape[0]):
         seen[turn, thread.number] = 1
         wait_for_all(thread)
-        for other in range(thread.count):  # written before the meeting
+        for other in range(thread.n_threads):  # written before the meeting
             if seen[turn, other] != 1:
                 raise ValueError("a thread did not wait")
-        if turn == fails and thread.number == thread.count - 1:
+        if turn == fails and thread.number == thread.n_threads - 1:
             raise ValueError("as asked")
 
 

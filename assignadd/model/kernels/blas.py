@@ -149,8 +149,7 @@ class Thread(NamedTuple):
     """One of the threads that run the same function, each on its share of the work."""
 
     number: int
-    count: int
-    """How many threads there are."""
+    n_threads: int
     meeting: np.ndarray
     """The memory in which they meet (`wait_for_all`)."""
 
@@ -193,13 +192,13 @@ def wait_for_all(thread):
     Offering the processor (sched_yield) does not suffice: only where a processor has nothing to do does the system
     move a thread to it. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
     """
-    if thread.count == 1:
+    if thread.n_threads == 1:
         return
     meeting = thread.meeting
     arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data
     turn_before = _atomic_read(turn)
-    if _atomic_add(arrived, 1) == thread.count - 1:
-        _atomic_add(arrived, -thread.count)
+    if _atomic_add(arrived, 1) == thread.n_threads - 1:
+        _atomic_add(arrived, -thread.n_threads)
         _atomic_add(turn, 1)
     spins = 0
     while _atomic_read(turn) == turn_before:

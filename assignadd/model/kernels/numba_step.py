@@ -87,7 +87,7 @@ def write_tables(thread, model):
         copy(outputs_2[C - T : C], tables.positions[:T])
         copy(outputs_2[2 * C - T :], tables.positions[T : 2 * T])
         copy(equal_rows[C - T :], tables.positions[2 * T :])
-    if thread.number == thread.count - 1:
+    if thread.number == thread.n_threads - 1:
         dot(embeddings, weights.Q1, tables.queries_1)
         dot(embeddings, weights.K1, tables.keys_1)
         gemm(scale, tables.queries_1, tables.keys_1.T, 0, tables.scores_1)
@@ -205,7 +205,7 @@ def write_gradients(thread, model, gradients):
         gemm(scale, g_tables.queries_2, weights.K2, 0, g_tables.equal_Q2)
         dot(equal_rows.T, g_tables.equal_Q2, grads.Q2)
         add_dot(g_tables.equal_Q2, weights.Q2.T, g_equal_rows)
-    if thread.number == thread.count - 1:
+    if thread.number == thread.n_threads - 1:
         dot(sums.read_out_T.T, weights.U.T, grads.W_out)
         add_dot(sums.read_out_T, weights.W_out, sums.U_T)
         transpose(sums.U_T, grads.U)
@@ -233,7 +233,7 @@ def write_gradients(thread, model, gradients):
 @inner
 def share(thread, n):
     """Where a thread's share of n things begins, and where it has ended."""
-    return n * thread.number // thread.count, n * (thread.number + 1) // thread.count
+    return n * thread.number // thread.n_threads, n * (thread.number + 1) // thread.n_threads
 
 
 @inner
