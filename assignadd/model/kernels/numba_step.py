@@ -104,19 +104,20 @@ def forward(model, chunk, tokens, logits):
     C = len(tables.scores_1)
     amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
     neurons = chunk.neurons[:n]
-    # What `=` may be given: rows of layer 1 from 0 on, the constant, rows of layer 2 from C + 1 on, and the rows that
-    # layer 2 reads from layer 1's copies, from 2C + 1 on. The columns of `amounts` for them begin at 2T, 0 and T.
-    outputs = tables.rows[C:]
+    # What `=` may be given: what layer 1 writes, and what layer 2 writes of embeddings and of layer 1's copies. Below,
+    # the columns in which their `amounts` begin.
+    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
+    by_1, by_2, by_2_of_copies = 2 * T, 0, T
     layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
-    dot(amounts[:, 2 * T :], tables.scores_2_T[C - T :], scores_2)
-    add_rows(SUMS, tables.scores_2_T, tokens, amounts, 2 * T, scores_2)
+    dot(amounts[:, by_1:], tables.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, tables.scores_2_T, tokens, amounts, by_1, scores_2)
     layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
-    add_rows(SUMS, outputs, tokens, amounts, 2 * T, resid_mid)
-    add_rows(SUMS, outputs[C + 1 :], tokens, amounts, 0, resid_mid)
-    add_rows(SUMS, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
+    add_rows(SUMS, written_1, tokens, amounts, by_1, resid_mid)
+    add_rows(SUMS, written_2, tokens, amounts, by_2, resid_mid)
+    add_rows(SUMS, written_2_of_copies, tokens, amounts, by_2_of_copies, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
     dot(neurons, tables.read_out, logits)
@@ -147,7 +148,11 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     amounts, resid_mid, neurons = chunk.amounts[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
-    outputs = tables.rows[C:]
+    # The same parts as in `forward`, and their gradients.
+    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
+    g_written_1, g_written_2 = sums.outputs, sums.outputs[C + 1 :]
+    g_written_2_of_copies = sums.outputs[2 * C + 1 :]
+    by_1, by_2, by_2_of_copies = 2 * T, 0, T
     # Logits = neurons read_out + resid_mid U.
     dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
@@ -159,19 +164,19 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     add_dot(g_neurons, tables.W_in_T, g_resid)
     # resid_mid = amounts of rows: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
-    add_rows(WEIGHTS, outputs, tokens, g_amounts, 2 * T, g_resid)
-    add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_amounts, 0, g_resid)
-    add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_amounts, T, g_resid)
+    add_rows(WEIGHTS, written_1, tokens, g_amounts, by_1, g_resid)
+    add_rows(WEIGHTS, written_2, tokens, g_amounts, by_2, g_resid)
+    add_rows(WEIGHTS, written_2_of_copies, tokens, g_amounts, by_2_of_copies, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
-    add_rows(TABLE, sums.outputs, tokens, amounts, 2 * T, g_resid)
-    add_rows(TABLE, sums.outputs[C + 1 :], tokens, amounts, 0, g_resid)
-    add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, amounts, T, g_resid)
+    add_rows(TABLE, g_written_1, tokens, amounts, by_1, g_resid)
+    add_rows(TABLE, g_written_2, tokens, amounts, by_2, g_resid)
+    add_rows(TABLE, g_written_2_of_copies, tokens, amounts, by_2_of_copies, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
     layer_2_backward(chunk, tokens, C)
-    gemm(1, amounts[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
-    add_rows(TABLE, sums.scores_2_T, tokens, amounts, 2 * T, g_scores_2)
-    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, 2 * T :])
-    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, 2 * T, g_scores_2)
+    gemm(1, amounts[:, by_1:].T, g_scores_2, beta, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, amounts, by_1, g_scores_2)
+    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, by_1:])
+    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, by_1, g_scores_2)
     layer_1_backward(chunk, tokens, sums.scores_1)
 
 
