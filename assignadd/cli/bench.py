@@ -44,7 +44,7 @@ class Bench(FromPreset, Printing):
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
-    """What --json prints on a CPU: a training step on one and two threads, the sampler, the evaluation and stacks."""
+    """What --json prints on a CPU: a training step on one and two threads, and stacks."""
     from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
@@ -55,11 +55,8 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "machine": cpu_model(),
             "backend": _backend(config, "cpu"),
             "threads": {str(n): speed.on_threads(config, n, args.seconds) for n in thread_counts},
-            "sampler_per_second": speed.sampler_rate(config, args.seconds),
-            **speed.evaluation(config, args.seconds),
             # by the number of models, milliseconds per model and step
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
-            "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
 
@@ -120,10 +117,7 @@ def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
         Table("training step", step_columns, step_rows),
         f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}",
         Table("stacks on all cores", stack_columns, stack_rows),
-        f"sampler: {result['sampler_per_second']:,.0f} sequences/s on one thread",
-        f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread, "
-        f"{result['evaluation_over_floor']:.2f} times matrix products alone",
-        f"memory: {result['peak_memory_mb']:,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step",
+        f"{result['gflop_per_step']:.3f} GFLOP a step",
     ]
 
 

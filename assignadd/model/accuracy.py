@@ -60,15 +60,10 @@ class Exam:
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
         """For each model, the share of right answers on each set it has sequences of, by the name of the set."""
-        correct = self.count_correct(stack).tolist()
-        offered = self.offered.tolist()
         accuracies = []
-        for model in range(len(stack)):
-            shares = {}
-            for place, name in enumerate(self.names):
-                if offered[model][place]:
-                    shares[name] = correct[model][place] / self.n
-            accuracies.append(shares)
+        for correct, offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
+            sets = zip(self.names, correct, offered, strict=True)
+            accuracies.append({name: n_correct / self.n for name, n_correct, is_offered in sets if is_offered})
         return accuracies
 
 

@@ -6,9 +6,7 @@ rate of the largest of them (`product_gflops`).
 
 from __future__ import annotations
 
-import math
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -18,10 +16,8 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
-from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.trainer import Group, Trainer, prepare
@@ -54,37 +50,43 @@ def flops(config: Config, device: str = "cpu") -> int:
     They are those of `TableForward`. On a CPU some of them are sums of few rows instead (`numba_vectors`), or products
     with fewer operations (`numba_step`), but count all the same: what that saves shows in the time over the floor.
     """
-    return 3 * forward_flops(config, config.optim.batch, device)
-
-
-def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
-    """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
-    products = _table_products(config, n, device) if covers(config) else _reference_products(config, n)
-    return 2 * products  # a multiplication and an addition each
+    B = config.optim.batch
+    products = _table_products(config, B, device) if covers(config) else _reference_products(config, B)
+    return 3 * 2 * products  # forward, and twice as much backward; a multiplication and an addition each
 
 
 def _table_products(config: Config, B: int, device: str) -> int:
-    """Multiplications of a forward pass of B sequences by the tables (`model/table.py`)."""
+    """Multiplications of a forward pass of B sequences by the tables, as `TableForward` computes them."""
     d, dh, h = config.model.d_model, config.model.d_head, config.model.d_mlp[-1] or 0
     N = config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
-    queries_keys_values, scores_1, outputs_1 = 3 * C * d * dh, C * dh * C, C * dh * d
-    QK2_and_OV2 = 2 * d * dh * d
-    queries_2, scores_2_table, outputs_2 = (C + 1) * d * d, 2 * C * d * (C + 1), 2 * C * d * d
-    tables = queries_keys_values + scores_1 + outputs_1 + QK2_and_OV2 + queries_2 + scores_2_table + outputs_2
-    scores_2, resid_mid, neurons, logits = B * 2 * C * (C + 1), B * (3 * C + 1) * d, B * d * h, B * d * N
-    mlp_out = B * h * d
-    if device != "cuda":  # or logits of the neurons by W_out W_U, if that is less
-        mlp_out = min(mlp_out, h * d * N + B * h * N)
-    return tables + scores_2 + resid_mid + neurons + mlp_out + logits
+    layer_1 = [
+        3 * C * d * dh,  # queries, keys and values
+        C * dh * C,  # scores
+        C * dh * d,  # outputs
+    ]
+    layer_2 = [
+        2 * d * dh * d,  # QK and OV
+        (C + 1) * d * d,  # queries
+        2 * C * d * (C + 1),  # scores of all pairs of rows
+        2 * C * d * d,  # outputs
+    ]
+    by_residual, by_read_out = B * h * d, h * d * N + B * h * N  # the neurons times W_out, or times W_out W_U
+    of_sequences = [
+        B * 2 * C * (C + 1),  # scores of layer 2
+        B * (3 * C + 1) * d,  # residual before the MLP
+        B * d * h,  # neurons
+        by_residual if device == "cuda" else min(by_residual, by_read_out),
+        B * d * N,  # logits
+    ]
+    return sum(layer_1) + sum(layer_2) + sum(of_sequences)
 
 
 def _reference_products(config: Config, B: int) -> int:
     """Multiplications of a forward pass of B sequences by the reference transformer, the last layer at `=` only."""
     model, T = config.model, config.task.length
     d, heads = model.d_model, model.n_heads * model.d_head
-    embedding, logits = T * Vocabulary(config.task).size * d, d * config.task.modulus
-    per_sequence = embedding + logits
+    per_sequence = T * Vocabulary(config.task).size * d + d * config.task.modulus  # embedding and logits
     for layer, h in enumerate(model.d_mlp, 1):
         queries = 1 if layer == model.n_layers else T
         per_sequence += 2 * T * d * heads  # keys and values
@@ -140,30 +142,6 @@ def product_gflops(config: Config) -> float:
     return 2 * B * d * h / (1e6 * ms)
 
 
-def sampler_rate(config: Config, seconds: float) -> float:
-    """Sequences a second on one thread, drawn as training draws them."""
-    prepare("cpu", 1, config)
-    group = one_model(config)
-    steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
-    ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
-    return 1000 * len(steps) * config.optim.batch / ms
-
-
-def evaluation(config: Config, seconds: float) -> dict[str, float]:
-    """Sequences a second that one thread answers and marks, and the time over that of its matrix products."""
-    prepare("cpu", 1, config)
-    exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
-    stack, n = initial_stack(config, [0]), exam.labels.numel()
-
-    def time_once() -> dict[str, float]:
-        taken = seconds_of(lambda: exam.count_correct(stack))
-        floor = forward_flops(config, n) / (1e9 * product_gflops(config))  # in seconds
-        return {"evaluation_per_second": n / taken, "evaluation_over_floor": taken / floor}
-
-    time_once()  # the first one is slower
-    return medians(time_once, seconds)
-
-
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     """Wall time of one step of a whole stack on `threads` threads."""
     members = [Member(seed) for seed in range(n_models)]
@@ -171,16 +149,6 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
         steps = trainer.groups[0].steps_ahead  # whose sequences are drawn together, so that drawing counts in full
         trainer.advance(3)  # the first steps are slower
         return 1000 * seconds_of(lambda: trainer.advance(steps)) / steps
-
-
-def peak_memory_mb() -> float:
-    """The most memory that this process has had, in MB; NaN on Windows, which does not say."""
-    try:
-        import resource
-    except ImportError:
-        return math.nan
-    bytes_of_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
