@@ -20,8 +20,7 @@ from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column
-from assignadd.sweeps.results import TABLE, by_network, column_of, read_results
-from assignadd.sweeps.shipped import shipped_table
+from assignadd.sweeps.results import TABLE, by_network, column_of, read_results, shipped_table
 from assignadd.task.evalsets import PairKind
 from assignadd.task.splits import distinct_sums, pair_split
 

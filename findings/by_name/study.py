@@ -1,7 +1,5 @@
 """Study `cues`: is a number bound to its variable by name, place or order, and in how many networks?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -63,13 +61,6 @@ IN_BINDING = {column: mean(final_column(column), among="binds") for column in ME
 STUDY = Study(
     name="cues",
     question="What binds a number to its variable in networks that were not looked at before, and in how many?",
-    method=(
-        "The paper's task, network and settings, and the same with at most 3 assignments in training instead of 6. "
-        "After the last step each network answers sequences in which name, place and order contradict each other, and "
-        "sums after two assigned numbers exchange the names, or the positions, that layer 1 copied into them, and sums "
-        "with one variable and 1 to 6 assignments. In a layout, v is the variable that is asked for, w another one, x "
-        "and y are numbers, a dot is PAD. No other study has the seeds, 9300 to 9363."
-    ),
     steps=20_000,
     cells=(Cell(PAPER), Cell(FEW, {"task.max_assignments": 3})),
     seeds=64,

@@ -1,11 +1,10 @@
 """What is measured every 25 steps of training, and what is counted in the curves: spikes, bursts and saturation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars
 import torch
 from torch import Tensor
 
@@ -15,9 +14,6 @@ from assignadd.measures import ProgressObserver, qk2_ov1_var_identity
 from assignadd.model import Stack, answer_logits
 from assignadd.sweeps import final_exam
 from assignadd.task import EVAL_SETS, Sampler
-
-if TYPE_CHECKING:
-    import polars
 
 # Columns of the curves.
 SATURATED, LOSS = "saturated", "reference loss"

@@ -44,7 +44,7 @@ def test_every_precision_is_trained_and_has_its_numbers(tmp_path):
     base, every = PRESETS["smoke"], {"eval_every": 20, "measure_every": 20, "eval_sequences": 32, "final_sequences": 50}
     record = replace(study.PRECISION.base.record, **every)
     small = replace(study.PRECISION, base=replace(base, record=record), seeds=1, steps=40)
-    frame = run_study(small, small.sweep(), tmp_path, "", lambda job, step: None, FOLDER).frame
+    frame = run_study(small, small.sweep(), tmp_path, path=FOLDER).frame
     losses = frame["loss"].to_list()
     assert frame[m.SPIKES].to_list() == [0.0] * 3 and frame[m.SHARP].dtype == polars.Boolean
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-3)

@@ -18,8 +18,8 @@ from assignadd.paper.generalisation.population_figures import (
     generalization_data,
 )
 from assignadd.sweeps.engine import run_sweep
+from assignadd.sweeps.plan import named_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
-from assignadd.sweeps.settings import named_sweep
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from tests.sweeps.small import SWEEP
