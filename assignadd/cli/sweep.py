@@ -44,7 +44,7 @@ class ManyModels(OnDevice, Printing):
     """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
     sweep."""
     dry_run: bool = False
-    """Print cells, stacks and an estimate of the time, and train nothing."""
+    """Print cells and stacks, and train nothing."""
     typed: str = options.as_typed()
 
     @property
@@ -138,9 +138,8 @@ def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
-    """What would be trained, and about how long it would take; `summary` is that of a plan, as --json prints it."""
+    """What would be trained; `summary` is that of a plan, as --json prints it."""
     stack_sizes = summary["stacks"]
-    minutes = summary["estimated_seconds"] / 60
     rows = {
         "models": summary["cells"],
         "steps each": summary["steps"],
@@ -148,7 +147,6 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "stacks": f"{len(stack_sizes)}, {summary['finished_stacks']} of them finished",
         "models in a stack": f"up to {max(stack_sizes)}",
         "at a time": f"{summary['at_a_time']} on {summary['device']}",
-        "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
         "into": summary["out"],
     }
-    return facts(title, rows, "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.")
+    return facts(title, rows)

@@ -1,7 +1,4 @@
-"""A sweep: a table of settings times seeds, and the stacks in which its models train.
-
-Each cell is one model, whose result does not depend on the other cells.
-"""
+"""A sweep: a table of settings times seeds, each cell one model; and the stacks in which its models train."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.speed import flops
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -48,16 +44,6 @@ MOST_CELLS = 1_000_000
 MOST_BYTES = 64 << 20  # of a file of settings
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
-# For the estimates of a dry run. The rates of matrix products that a training step reaches, in GFLOP/s: on a core, and
-# on a GPU by whether TF32 is used.
-CORE_GFLOPS = 26.0
-GPU_GFLOPS = {False: 26_000.0, True: 46_000.0}
-# What a step of any stack takes on a GPU at least, and compiling an architecture without tables.
-GPU_STEP_SECONDS = 0.4e-3
-COMPILE_SECONDS = 30.0
-# For each stack on a GPU: building the evaluation sets, evaluating, saving (38 s a stack in the study of operations, 57
-# in that of operands; results/).
-AROUND_SECONDS = 45.0
 # The share of a GPU's memory that stacks may fill, and the memory of a GPU where this machine has none to ask.
 SHARE_OF_MEMORY = 0.8
 MEMORY_ELSEWHERE = 40 * 2**30
@@ -103,7 +89,6 @@ def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Mem
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination of one value of each setting: {"a": [1, 2], "b": [3]} is [{a: 1, b: 3}, {a: 2, b: 3}]."""
     return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
 
 
@@ -144,7 +129,6 @@ def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV or JSON file, values by column, as they stand there; those of a grid are its combinations."""
     import polars
 
     try:
@@ -159,7 +143,6 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _rows_of_json(content: Any) -> list[dict[str, Any]]:
-    """The rows in a list of them, or the combinations of a grid's values; a ValueError for anything else."""
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
         return content
     if isinstance(content, dict) and all(isinstance(values, list) for values in content.values()):
@@ -238,7 +221,6 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
 
 
 def _folder_name(config: Config, members: Sequence[Member]) -> str:
-    """The name of the folder for a stack of these members: the same cells always get the same."""
     return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
 
 
@@ -298,36 +280,19 @@ class Plan:
     jobs: list[Job]
 
     def dry_run(self) -> dict[str, Any]:
-        """What would be trained, and the estimated time."""
-        machines = self.machines
-        seconds = estimated_seconds(self.jobs, machines.device, machines.slots)
+        """What would be trained."""
         return {
             "cells": len(self.sweep.cells),
             "steps": self.sweep.config.optim.steps,
             "stacks": [len(job.members) for job in self.jobs],
             "finished_stacks": sum(not job.model_steps for job in self.jobs),
-            "device": machines.device,
-            "at_a_time": machines.slots,
+            "device": self.machines.device,
+            "at_a_time": self.machines.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
-            "estimated_seconds": round(seconds, 1),
-            "engine": machines.engine,
+            "engine": self.machines.engine,
         }
 
 
 def plan(sweep: Sweep, out: Path, machines: Machines) -> Plan:
     """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
     return Plan(sweep, machines, jobs_of(sweep, out, machines))
-
-
-def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
-    """Estimated seconds of training, with compiling, evaluations and saving on a GPU."""
-    return sum(_seconds(job, device) for job in jobs if job.model_steps) / slots
-
-
-def _seconds(job: Job, device: str) -> float:
-    gflop = job.model_steps * flops(job.config, device) / 1e9
-    if device == "cpu":
-        return gflop / CORE_GFLOPS
-    launching = (job.config.optim.steps - job.done) * GPU_STEP_SECONDS
-    compiling = 0.0 if covers(job.config) else COMPILE_SECONDS
-    return gflop / GPU_GFLOPS[job.config.numerics.tf32] + launching + (AROUND_SECONDS + compiling)

@@ -13,11 +13,9 @@ from assignadd.config import PRESETS, Member
 from assignadd.sweeps.engine import run_job, run_sweep
 from assignadd.sweeps.plan import (
     MOST_TOGETHER,
-    Job,
     Machines,
     Sweep,
     bytes_per_model,
-    estimated_seconds,
     grid,
     jobs_of,
     models_together,
@@ -48,18 +46,6 @@ def test_a_stack_is_what_the_memory_holds():
     assert models_together(paper, Machines("cuda"), memory=1) == models_together(paper, Machines()) == 1
     wide = replace(paper, model=replace(paper.model, d_model=256, d_head=256))
     assert each < bytes_per_model(wide) < 4 * each
-
-
-def test_the_estimate_is_work_over_rate(tmp_path):
-    paper = PRESETS["paper"]
-    job = Job(tmp_path, paper, tuple(Member(i) for i in range(128)))
-    seconds = estimated_seconds([job], "cuda", 1)
-    assert 90 < seconds < 180  # 128 models x 30,000 steps at about 33 us a model-step on an H200
-    assert estimated_seconds([job, job], "cuda", 2) == seconds
-    half, done = (estimated_seconds([replace(job, done=n)], "cuda", 1) for n in (15_000, 30_000))
-    assert seconds / 2 < half < seconds and done == 0  # building and evaluating take as long for half of the steps
-    here = [estimated_seconds([replace(job, done=n)], "cpu", 1) for n in (0, 15_000)]
-    assert here[1] == pytest.approx(here[0] / 2)
 
 
 def test_runs_that_are_there_keep_their_cells_whatever_the_device_holds_now(tmp_path):

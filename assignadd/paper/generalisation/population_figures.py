@@ -61,7 +61,7 @@ def census_data(populations: Populations) -> CensusData:
                 banned.add(name)
     steps = max(int(seed.curves.steps[-1]) for seed in seeds)
     binds = np.array([seed.binds for seed in seeds])
-    return CensusData(steps, onsets, binds, np.array(final), late, sorted(banned), populations.census_name)
+    return CensusData(steps, onsets, binds, np.array(final), late, sorted(banned), populations.name())
 
 
 def census_caption(data: CensusData) -> str:
