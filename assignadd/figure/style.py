@@ -260,8 +260,9 @@ def rule_phases(axes: Axes, ends: Sequence[int] | np.ndarray, **style: Any) -> N
 
 def legend_beside(axes: Axes, title: str) -> None:
     """Writes the legend to the right of the axes, under a title."""
-    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "alignment": "left"}
-    axes.legend(title=title, handlelength=2.2, labelspacing=0.5, **place)
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5
+    )
 
 
 def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:

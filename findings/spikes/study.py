@@ -11,7 +11,7 @@ from assignadd.figure import COLORS, draw_intervals, draw_networks
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, mean, share
 
 from . import measures
-from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, late_columns, spike_columns
+from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, spike_columns
 
 EVERY = 25
 OFTEN = replace(BASE, record=replace(BASE.record, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
@@ -72,7 +72,7 @@ OPTIMIZER = Study(
     first_seed=9100,
     columns=MEANINGS,
     observe=SpikeObserver,
-    of_curves=late_columns,
+    of_curves=spike_columns,
     numbers=(BURSTS, LATE),
     ask=(
         mean(LATE, among="binds").of(LOWER, SLOW, EPS, LARGE_EPS).versus(PAPER, at_most=-3),

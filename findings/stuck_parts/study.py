@@ -12,12 +12,7 @@ from assignadd.study import Cell, Study, StudyTable, share
 PARTS = ("W_E", "QK1", "OV1", "QK2", "OV2", "MLP2")
 LAYER_1 = PARTS[:3]
 SEEDS = range(21_000, 21_160)
-RUN, BEFORE, STEPS = "before-stuck-parts", 30_000, 15_000
-RUN_COMMAND = (
-    f"assignadd train --preset paper --seeds {SEEDS[0]}..{SEEDS[-1]} --optim.steps {BEFORE} --record.eval_every 250 "
-    f"--record.eval_sequences 2000 --record.checkpoint_every {BEFORE} --record.state_every {BEFORE} "
-    f"--device cuda --numerics.tf32 --out runs/{RUN}"
-)
+RUN, STEPS = "before-stuck-parts", 15_000  # README.md has the command that trains the run
 # Written by stuck.py once the run is trained; until then, every network is taken.
 STUCK_FILE = Path(__file__).with_name("stuck.json")
 STUCK = json.loads(STUCK_FILE.read_text()) if STUCK_FILE.exists() else list(SEEDS)
