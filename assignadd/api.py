@@ -193,6 +193,6 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
 
 def table(name: str) -> polars.DataFrame:
     """A table that comes with the package, such as "census"; `assignadd runs tables NAME` explains its columns."""
-    from assignadd.sweeps.shipped import shipped_table
+    from assignadd.sweeps.results import shipped_table
 
     return shipped_table(name).frame()

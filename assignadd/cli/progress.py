@@ -14,7 +14,7 @@ from assignadd.cli.screen import console, say
 
 if TYPE_CHECKING:
     from assignadd.config import Task
-    from assignadd.sweeps.jobs import Job
+    from assignadd.sweeps.plan import Job
     from assignadd.training.loop import TrainingProgress
 
 # The least time between two reports: on a terminal, and elsewhere.

@@ -17,8 +17,7 @@ from assignadd.config.errors import UsageError, did_you_mean, one_of
 if TYPE_CHECKING:
     from assignadd.study.study import Study as StatedStudy
     from assignadd.study.table import StudyTable
-    from assignadd.sweeps.engine import Plan
-    from assignadd.sweeps.settings import Sweep
+    from assignadd.sweeps.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ class Study(ManyModels):
         if self.dry_run:
             summaries = {}
             for name, study in studies.items():
-                _, _, summaries[name] = self._plan(study, folders[name])
+                _, summaries[name] = self._plan(study, folders[name])
             shown = [plan_table(f"study {name}", summary) for name, summary in summaries.items()]
             return Output(shown, list(summaries.values()))
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
@@ -77,29 +76,23 @@ class Study(ManyModels):
             raise UsageError(f"no study {self.name} in {self.path}: expected {one_of(self.name, studies)}")
         return {self.name: studies[self.name]}
 
-    def _plan(self, study: StatedStudy, out: Path) -> tuple[Sweep, Plan, dict[str, Any]]:
-        """The sweep that trains a study, its plan, and a summary of it."""
-        from assignadd.sweeps.engine import plan
+    def _plan(self, study: StatedStudy, out: Path) -> tuple[Plan, dict[str, Any]]:
+        """The plan of the sweep that trains a study, and a summary of it."""
+        from assignadd.sweeps.plan import plan
 
-        device, threads = self.where
-        sweep = study.sweep(self.n_seeds, self.steps, self.tf32)
-        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
-        summary = planned.summary(sweep) | {"study": study.name, "engine": self.engine, "out": str(out)}
-        return sweep, planned, summary
+        planned = plan(study.sweep(self.n_seeds, self.steps, self.tf32), out, self.machines)
+        return planned, planned.dry_run() | {"study": study.name, "out": str(out)}
 
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         """The table of a study, after training what is missing."""
         from assignadd.study.files import run_study
 
-        sweep, planned, summary = self._plan(study, out)
+        planned, summary = self._plan(study, out)
         quiet = self.json or self.csv
         if not quiet:
             say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
         with showing_sweep(study.name, planned.jobs, quiet) as listener:
-            return run_study(
-                study, sweep, out, self.typed, listener, self.path, device=planned.device, cores=self.cores,
-                engine=self.engine, address=self.address, per_gpu=self.per_gpu,
-            )  # fmt: skip
+            return run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
 
 
 def _check_path(path: Path) -> None:

@@ -16,7 +16,8 @@ from assignadd.config import Config
 from assignadd.config.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from assignadd.sweeps.settings import Sweep as SweepSettings
+    from assignadd.sweeps.plan import Machines
+    from assignadd.sweeps.plan import Sweep as SweepSettings
 
 # Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
 EVERY = {"seeds": 250}
@@ -43,14 +44,17 @@ class ManyModels(OnDevice, Printing):
     """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
     sweep."""
     dry_run: bool = False
-    """Print cells, stacks and an estimate of the time, and train nothing."""
+    """Print cells and stacks, and train nothing."""
     typed: str = options.as_typed()
 
     @property
-    def where(self) -> tuple[str, int]:
-        """The device, and how many processes train on a CPU."""
+    def machines(self) -> Machines:
+        """Where the models train, and how many at a time."""
+        from assignadd.sweeps.plan import Machines
+
         options.within("per_gpu", self.per_gpu, 1, 64)
-        return options.resolve_device(self.device, self.engine), self.cores
+        device = options.resolve_device(self.device, self.engine)
+        return Machines(device, self.cores, self.per_gpu, self.engine, self.address)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,27 +89,25 @@ class Sweep(ManyModels, FromPreset):
         options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
-        device, threads = self.where
+        machines = self.machines
         sweep = requested_sweep(self, self.base)
         if self.observe is not None:
-            from assignadd.sweeps.jobs import SweepObserver
+            from assignadd.sweeps.final_tests import SweepObserver
 
             first, of_first = sweep.cells[0].in_stack(sweep.config)
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
-        from assignadd.sweeps.engine import plan, run_sweep
+        from assignadd.sweeps.engine import run_sweep
+        from assignadd.sweeps.plan import plan
         from assignadd.sweeps.results import TABLE, tally
 
-        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
+        planned = plan(sweep, out, machines)
         if self.dry_run:
-            summary = planned.summary(sweep) | {"engine": self.engine, "out": str(out)}
+            summary = planned.dry_run() | {"out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
         note_not_defined(sweep.config)
         with showing_sweep(out.name, planned.jobs, quiet=self.json or self.csv) as listener:
-            results = run_sweep(
-                sweep, out, device, threads, self.engine, self.address, listener, command=self.typed,
-                per_gpu=self.per_gpu,
-            )  # fmt: skip
+            results = run_sweep(sweep, out, machines, listener, self.typed)
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
         lines = [
             f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
@@ -117,7 +119,7 @@ class Sweep(ManyModels, FromPreset):
 
 def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
     """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
-    from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
+    from assignadd.sweeps.plan import NAMES, named_sweep, sweep_from_file
 
     every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
     record = replace(
@@ -136,9 +138,8 @@ def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
-    """What would be trained, and about how long it would take; `summary` is that of a plan, as --json prints it."""
+    """What would be trained; `summary` is that of a plan, as --json prints it."""
     stack_sizes = summary["stacks"]
-    minutes = summary["estimated_seconds"] / 60
     rows = {
         "models": summary["cells"],
         "steps each": summary["steps"],
@@ -146,7 +147,6 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "stacks": f"{len(stack_sizes)}, {summary['finished_stacks']} of them finished",
         "models in a stack": f"up to {max(stack_sizes)}",
         "at a time": f"{summary['at_a_time']} on {summary['device']}",
-        "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
         "into": summary["out"],
     }
-    return facts(title, rows, "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.")
+    return facts(title, rows)

@@ -40,8 +40,7 @@ from assignadd.dynamics.trajectory import (
     checkpoints_around,
     followed,
     phases_of,
-    read_measures,
-    run_trajectory,
+    stored_trajectory,
 )
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
@@ -376,8 +375,7 @@ def measures_data(
 
     They are those of all checkpoints if they are stored beside the run, else of the exported ones, at `steps`.
     """
-    is_stored = read_measures(run) is not None
-    columns = run_trajectory(run, model) if is_stored else _measured(run, model, steps, listener)
+    columns = stored_trajectory(run, model) or _measured(run, model, steps, listener)
     return {
         "steps": columns["step"].tolist(),
         "values": {name: _rounded(columns[name]) for name in MEASURED if name in columns},

@@ -1,22 +1,16 @@
 """How much do networks rely on positions if padding is not random?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from assignadd import Config
 from assignadd.figure import COLORS
-from assignadd.model import Exam
+from assignadd.model import Exam, Stack
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EVAL_SETS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from torch import Tensor
-
-    from assignadd import Config
-    from assignadd.model import Stack
 
 DRAWS = range(14_000, 14_100)
 SEQUENCES = 5000
@@ -55,11 +49,6 @@ STUDY = Study(
     columns=MEANINGS,
     measure=with_both,
     numbers=("addition at", "binding at", final_column(f"{TRAINED}, {LOST}")),
-    method=(
-        "The paper's settings, with padding at random places before, between and after the assignments, or with all of "
-        "it before them. All networks are tested on the same sequences with both. The 32 seeds, 25000 to 25031, are "
-        "used nowhere else."
-    ),
     ask=(
         LOST_OF_TRAINED.of(FRONT).at_least(0.2),
         LOST_OF_TRAINED.of(PAPER).at_most(0.02),

@@ -221,7 +221,9 @@ def test_the_last_evaluations_share_the_sequences_but_have_two_thousand_each():
     seen, sets, model = pair_split(TINY.task, 0), [EVAL_SETS[0], CLASS_SETS[2]], handmade(Config(task=TINY.task))
 
     def each(n: int, steps: int) -> int:
-        network = Network(model, TINY, seen, n, step=2000, other_checkpoints=dict.fromkeys(range(2001 - steps, 2001), model))
+        network = Network(
+            model, TINY, seen, n, step=2000, other_checkpoints=dict.fromkeys(range(2001 - steps, 2001), model)
+        )
         found = end_accuracies(network, sets)
         assert found[CLASS_SETS[2].name].pairs == int((~seen).diag().sum()) and found[EVAL_SETS[0].name].pairs is None
         return found[EVAL_SETS[0].name].n

@@ -117,7 +117,7 @@ def census_data(populations: Populations) -> CensusData:
         final=np.array([[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]),
         late=[name for name, _ in late],
         banned=sorted({name for name, banned in late if banned}),
-        name=populations.census_name,
+        name=populations.name(),
     )
 
 
