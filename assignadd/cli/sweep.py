@@ -1,21 +1,25 @@
-"""assignadd sweep: a grid of settings times seeds, and a table of what came out"""
+"""assignadd sweep, assignadd study: many models, and a table of what came out"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, positional
-from assignadd.cli.progress import showing_sweep
-from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import named_measure, note_not_defined
-from assignadd.config import Config
-from assignadd.config.errors import UsageError, did_you_mean
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, facts, note, say
+from assignadd.cli.train import named_measure, note_not_defined, showing_sweep
+from assignadd.config.errors import UsageError, did_you_mean, one_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from assignadd.study.study import Study as StatedStudy
+    from assignadd.study.table import StudyTable
+    from assignadd.sweeps.engine import Plan
     from assignadd.sweeps.settings import Sweep as SweepSettings
 
 # Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
@@ -44,13 +48,27 @@ class ManyModels(OnDevice, Printing):
     sweep."""
     dry_run: bool = False
     """Print cells, stacks and an estimate of the time, and train nothing."""
-    typed: str = options.as_typed()
+    typed: str = ""  # the whole command line, for the record of how a table was made
+
+    def plan(self, sweep: SweepSettings, out: Path) -> tuple[Plan, dict[str, Any]]:
+        """What remains to be trained of a sweep, and what --dry-run prints of it."""
+        from assignadd.sweeps.engine import plan
+
+        options.within("per_gpu", self.per_gpu, 1, 64)
+        device = options.resolve_device(self.device, self.engine)
+        planned = plan(sweep, out, device, self.cores, per_gpu=self.per_gpu)
+        return planned, planned.summary(sweep) | {"engine": self.engine, "out": str(out)}
 
     @property
-    def where(self) -> tuple[str, int]:
-        """The device, and how many processes train on a CPU."""
-        options.within("per_gpu", self.per_gpu, 1, 64)
-        return options.resolve_device(self.device, self.engine), self.cores
+    def quiet(self) -> bool:
+        return self.json or self.csv
+
+    def where(self, planned: Plan) -> dict[str, Any]:
+        """Where and how `run_sweep` trains what is planned."""
+        return {
+            "device": planned.device, "cores": self.cores, "engine": self.engine, "address": self.address,
+            "per_gpu": self.per_gpu,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,27 +103,22 @@ class Sweep(ManyModels, FromPreset):
         options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
-        device, threads = self.where
-        sweep = requested_sweep(self, self.base)
+        sweep = self.requested()
         if self.observe is not None:
             from assignadd.sweeps.jobs import SweepObserver
 
             first, of_first = sweep.cells[0].in_stack(sweep.config)
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
-        from assignadd.sweeps.engine import plan, run_sweep
+        from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, tally
 
-        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
+        planned, summary = self.plan(sweep, out)
         if self.dry_run:
-            summary = planned.summary(sweep) | {"engine": self.engine, "out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
         note_not_defined(sweep.config)
-        with showing_sweep(out.name, planned.jobs, quiet=self.json or self.csv) as listener:
-            results = run_sweep(
-                sweep, out, device, threads, self.engine, self.address, listener, command=self.typed,
-                per_gpu=self.per_gpu,
-            )  # fmt: skip
+        with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
+            results = run_sweep(sweep, out, report=listener, command=self.typed, **self.where(planned))
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
         lines = [
             f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
@@ -114,25 +127,25 @@ class Sweep(ManyModels, FromPreset):
         ]
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
+    def requested(self) -> SweepSettings:
+        """The sweep that the options ask for, named or in a file."""
+        from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
 
-def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
-    """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
-    from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
-
-    every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
-    record = replace(
-        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every,
-        state_every=NEWEST_STATE_ALONE, final_sequences=args.final_sequences,
-    )  # fmt: skip
-    optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
-    config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
-    seeds = options.parse_seeds(args.seeds) if args.seeds else list(range(args.n_seeds))
-    if args.what in NAMES:
-        return named_sweep(args.what, config, seeds)
-    suggestion = did_you_mean(args.what, NAMES)
-    if suggestion and not Path(args.what).exists():
-        raise UsageError(f"no sweep and no file {args.what!r}{suggestion}")
-    return sweep_from_file(Path(args.what), config, seeds)
+        base = options.base_config(self.preset, self.config)
+        every = EVERY.get(self.what, USUALLY_EVERY) if self.every is None else self.every
+        record = replace(
+            base.record, eval_every=every, measure_every=every, checkpoint_every=self.save_every,
+            state_every=NEWEST_STATE_ALONE, final_sequences=self.final_sequences,
+        )  # fmt: skip
+        optim = base.optim if self.steps is None else replace(base.optim, steps=self.steps)
+        config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=self.tf32))
+        seeds = options.parse_seeds(self.seeds) if self.seeds else list(range(self.n_seeds))
+        if self.what in NAMES:
+            return named_sweep(self.what, config, seeds)
+        suggestion = did_you_mean(self.what, NAMES)
+        if suggestion and not Path(self.what).exists():
+            raise UsageError(f"no sweep and no file {self.what!r}{suggestion}")
+        return sweep_from_file(Path(self.what), config, seeds)
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
@@ -150,3 +163,175 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "into": summary["out"],
     }
     return facts(title, rows, "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(ManyModels):
+    """Train the networks of a study and show what came out; without a path, list the studies in findings/.
+
+    PATH is a file of Python, or a folder with study.py, which is executed: yours or one of the repository's. The same
+    command continues an interrupted study. OUT/NAME.parquet has a row per network, OUT/NAME.json says how it was made,
+    OUT/figure.svg is the figure.
+
+    --json prints a list of studies, plans for --dry-run, or results with "study", "cells", "statements", "table".
+    """
+
+    path: Path | None = positional(None)  # noqa: RUF009 (makes a field)
+    """A file, or a folder with study.py."""
+    name: str | None = positional(None)
+    """Which of its studies, if it has several; all of them unless given."""
+    show: bool = False
+    """Train nothing and show the table in OUT, or else that beside study.py. Writes nothing; with --out the figure."""
+    n_seeds: int | None = None
+    """Networks in each cell. If None, the study's."""
+    out: Path | None = None
+    """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
+
+    def main(self) -> Output:
+        if self.path is None:
+            return _listed()
+        from assignadd.study.files import save_figure
+        from assignadd.user_file import user_module
+
+        module = user_module(self.path)
+        studies = self._chosen(self.path, module)
+        folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
+        if self.show:
+            beside = self.path if self.path.is_dir() else self.path.parent
+            places = {name: (self.out or beside, beside, folders[name]) for name in studies}
+            tables = {name: _stored_table(study, places[name]) for name, study in studies.items()}
+            figure = save_figure(module, tables, self.out) if self.out else None
+            return _results(tables, {}, figure)
+        if self.dry_run:
+            summaries = [self._plan(study, folders[name])[2] for name, study in studies.items()]
+            return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
+        tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
+        first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
+        return _results(tables, folders, save_figure(module, tables, first_folder))
+
+    def _chosen(self, path: Path, module: ModuleType) -> dict[str, StatedStudy]:
+        """Of the studies of a file, by name, the one called NAME; all of them if no name is given."""
+        from assignadd.study.files import studies_in
+
+        studies = studies_in(path, module)
+        if self.name is not None and self.name not in studies:
+            raise UsageError(f"no study {self.name} in {path}: expected {one_of(self.name, studies)}")
+        if self.name is None and len(studies) > 1 and self.out and not self.show:
+            raise UsageError(f"{path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
+        return studies if self.name is None else {self.name: studies[self.name]}
+
+    def _plan(self, study: StatedStudy, out: Path) -> tuple[SweepSettings, Plan, dict[str, Any]]:
+        """The sweep that trains a study, its plan, and what --dry-run prints of it."""
+        sweep = study.sweep(self.n_seeds, self.steps, self.tf32)
+        planned, summary = self.plan(sweep, out)
+        return sweep, planned, summary | {"study": study.name}
+
+    def _train(self, study: StatedStudy, out: Path) -> StudyTable:
+        """The table of a study, after training what is missing."""
+        from assignadd.study.files import run_study
+
+        sweep, planned, summary = self._plan(study, out)
+        if not self.quiet:
+            say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
+        with showing_sweep(study.name, planned.jobs, self.quiet) as listener:
+            return run_study(study, sweep, out, self.typed, listener, self.path, **self.where(planned))
+
+
+def _stored_table(study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
+    """The table of a study in the first of these folders that has it."""
+    from assignadd.study.files import read_study, table_file
+
+    having = [folder for folder in folders if table_file(study, folder).exists()]
+    return read_study(study, having[0] if having else folders[0])
+
+
+def _listed() -> Output:
+    """A row for each study of the repository, and whether its table is there.
+
+    Of another project, whose files nobody has named, a row for each folder alone: reading a study executes its file.
+    """
+    import assignadd
+    from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
+
+    is_ours = FINDINGS.resolve() == Path(assignadd.__file__).resolve().parents[1] / FINDINGS
+    rows: list[tuple[Any, ...]] = []
+    for folder in study_folders():
+        if not is_ours:
+            rows.append((str(folder), None, None, None, None, None))
+            continue
+        for study in studies_in(folder).values():
+            has_table = table_file(study, folder).exists()
+            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, has_table))
+    table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
+    executes = "" if is_ours else ", which executes its study.py"
+    table = Table("studies", table_columns, rows, f"`assignadd study PATH [STUDY] --show` shows one{executes}")
+    if not rows:
+        note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
+    return Output([table] if rows else [], table.records, table)
+
+
+def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
+    """What people and --json read of studies: of one its cells and statements, of several how many statements hold.
+
+    `folders` has the folder of each study that was trained now, `figure` is the file of the figure.
+    """
+    from assignadd.study.files import table_file
+
+    documents = []
+    summaries = []
+    parts: list[Table | str] = []
+    for name, table in tables.items():
+        study, cells, statements = table.study, _cells(table), _statements(table)
+        file = str(table_file(study, folders[name])) if name in folders else None
+        documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": file})
+        verdicts = Counter(record["verdict"] for record in statements.records)
+        counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
+        summaries.append((name, study.question, table.frame.height, counted))
+        if len(tables) == 1:
+            meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+            parts = [cells, *meanings, *([statements] if statements.rows else [])]
+    if len(tables) > 1:
+        caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
+        parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
+    return Output([*parts, *([str(figure)] if figure else [])], documents)
+
+
+def _cells(table: StudyTable) -> Table:
+    """A row per cell of a study: networks, shares of the outcomes and medians of the numbers, with their intervals."""
+    study = table.study
+    table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
+    for names, form in ((study.outcomes, ".2f"), (study.numbers, ".3g")):
+        for name in names:
+            ends = [Column(f"{name} {end}", only="data") for end in ("low", "high")]
+            table_columns += [Column(name, form=form), *ends]
+    rows = []
+    for cell, frame in table.cells.items():
+        row: list[Any] = [cell, frame.height, int(frame["diverged"].sum())]
+        for name in study.outcomes:
+            share = table.share(cell, name)
+            row += [share.value, share.low, share.high] if share else [None, None, None]
+        for name in study.numbers:
+            median, interval = table.median(cell, name) or (None, None)
+            row += [median, interval.low, interval.high] if interval else [median, None, None]
+        rows.append(row)
+    return Table(study.name, table_columns, rows, study.question)
+
+
+def _statements(table: StudyTable) -> Table:
+    """A row per statement of a study, with its value and its verdict."""
+    from assignadd.study.table import study_records
+
+    table_columns = [
+        Column("id", "statement"), *columns("verdict"), Column("measured", "value", only="people"),
+        Column("rule", only="detail"), Column("claim", only="detail"),
+        *(Column(name, only="data") for name in ("value", "low", "high", "n", "unit")),
+    ]  # fmt: skip
+    rows = []
+    for record in study_records(table):
+        value, low, high = record.value, record.low, record.high
+        measured = "-" if value is None else f"{value:.3g}"
+        if low is not None:
+            measured += f" [{low:.3g}, {high:.3g}]"
+        rule = record.rule.partition(";")[0]  # what follows says how the interval decides, the same for all
+        rows.append((record.id, record.verdict, measured, rule, record.claim, value, low, high, record.n, record.unit))
+    return Table("statements", table_columns, rows)

@@ -78,11 +78,7 @@ def test_claims_write_a_ledger(here, capsys, tmp_path):
 
 def test_report(here, capsys, tmp_path, few_figures):
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
-    assert re.search(
-        r"^measured in \d+\.\d s, judged and drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$",
-        out,
-        re.MULTILINE,
-    )
+    assert re.search(r"claims, 4 figures, 0 of 2 seeds bind", " ".join(out.split()))
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}

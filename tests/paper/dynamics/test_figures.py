@@ -45,7 +45,7 @@ from assignadd.paper.dynamics.spike_figures import (
     late_data,
     window,
 )
-from assignadd.report.sections import DYNAMICS
+from assignadd.report.reproduction import DYNAMICS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
