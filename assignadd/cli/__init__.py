@@ -176,8 +176,7 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     if actions(name) and not second.startswith("-"):
         suggestion = did_you_mean(second, actions(name))
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
-        is_run = Path(second).exists() or Path("runs", second).exists()
-        if name == "runs" or (suggestion and not is_run):
+        if name == "runs" or (suggestion and not Path(second).exists() and not Path("runs", second).exists()):
             expected = suggestion or "; one of " + ", ".join(actions(name))
             raise UsageError(f"no action {second!r} of {name}{expected}")
     return name, rest

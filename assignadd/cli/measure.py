@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
-from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, facts, note
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
 from assignadd.cli.train import note_not_defined
 from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
@@ -19,8 +19,6 @@ from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of
 if TYPE_CHECKING:
     import polars
 
-    from assignadd.dynamics.curves import Onset, Spike
-    from assignadd.dynamics.phases import LateVariable
     from assignadd.network import Network
     from assignadd.runs.folder import Run
 
@@ -195,9 +193,16 @@ class Phases(ManyRuns, Parallel, Printing):
                     )
         for run in runs_of(networks):
             measured_table(run, self.cores)
-        parts = _phases_of_one(networks[0]) if len(networks) == 1 else [_phases_of_many(networks)]
-        document = {"models": [_phases_record(network) for network in networks]}
-        return Output(parts, document, _onset_table(networks))
+        parts: list[Table | str] = [_phases_table(networks)]
+        onsets = _onset_table(networks)
+        if len(networks) == 1:
+            parts += [phases_of(networks[0]).summary, onsets]
+            if len(trajectory_of(networks[0])["step"]) < 2:
+                name = networks[0].name
+                note(
+                    f"{name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
+                )
+        return Output(parts, {"models": [_phases_record(network) for network in networks]}, onsets)
 
 
 def read_networks(runs: Sequence[str], step: int | None, n: int, command: str = "claims") -> list[Network]:
@@ -242,22 +247,7 @@ def _phases_record(network: Network) -> dict[str, Any]:
     }
 
 
-def _phases_of_one(network: Network) -> list[Table]:
-    """The phases of a network in words, and the onset of every curve."""
-    phases = phases_of(network)
-    skills = {"addition": phases.addition, "binding": phases.binding, "refinement": phases.refinement}
-    words = {name: _onset_words(onset) for name, onset in skills.items()}
-    words["first spike"] = f"{_spike_words(phases.first_spike)} on sets with variables, none banned"
-    words["second spike"] = f"{_spike_words(phases.second_spike)} on sets with banned slots"
-    words["late variable"] = _late_variable_words(late_variable_of(network))
-    if len(trajectory_of(network)["step"]) < 2:
-        note(
-            f"{network.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
-        )
-    return [facts(f"{network.name}, seed {network.seed}: {phases.summary}", words), _onset_table([network])]
-
-
-def _phases_of_many(networks: Sequence[Network]) -> Table:
+def _phases_table(networks: Sequence[Network]) -> Table:
     """A row for each network: the steps at which it learned what, the ends of its spikes, its late variable."""
     rows = []
     for network in networks:
@@ -265,10 +255,9 @@ def _phases_of_many(networks: Sequence[Network]) -> Table:
         late = late_variable_of(network)
         onsets = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
         spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
-        rows.append((network.name, network.seed, *onsets, *spikes, late and late.variable))
-    table_columns = columns(
-        "run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable"
-    )
+        rows.append((network.name, network.seed, *onsets, *spikes, late and f"{late.variable}, {late.slot} slot"))
+    skills = ("addition", "binding", "refinement")
+    table_columns = columns("run", "seed", *skills, "first spike", "second spike", "late variable")
     caption = (
         "The step from which each was there, - if it never was. With --seeds one network is shown with its curves."
     )
@@ -300,30 +289,3 @@ def _onset_table(networks: Sequence[Network]) -> Table:
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."
     )
     return Table(title, table_columns, rows, caption)
-
-
-def _onset_words(onset: Onset | None) -> str:
-    """An onset in words, with its interval: "step 5,400 (5,300 to 5,600)"."""
-    if onset is None:
-        return "never"
-    end = "or later" if onset.high is None else f"to {onset.high:,}"
-    return f"step {onset.step:,} ({onset.low:,} {end})"
-
-
-def _spike_words(spike: Spike | None) -> str:
-    """A spike in words: between which steps, and from which accuracy to which."""
-    if spike is None:
-        return "none"
-    return f"steps {spike.before:,} to {spike.after:,}, accuracy {spike.low:.2f} to {spike.high:.2f}"
-
-
-def _late_variable_words(late: LateVariable | None) -> str:
-    """The variable that was learned last, in words: which, in which slot, and from which step on."""
-    if late is None:
-        return "none"
-    place = f"{late.variable} in the {late.slot} slot"
-    if late.banned:
-        place += ", where training never put it"
-    if late.onset is None:
-        return f"{place}; it never came"
-    return f"{place}; half of its sums are right from step {late.onset:,} on"

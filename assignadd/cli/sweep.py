@@ -167,16 +167,16 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(ManyModels):
-    """Train the networks of a study and show what came out; without a path, list the studies in findings/.
+    """Train the networks of a study and show what came out.
 
     PATH is a file of Python, or a folder with study.py, which is executed: yours or one of the repository's. The same
     command continues an interrupted study. OUT/NAME.parquet has a row per network, OUT/NAME.json says how it was made,
     OUT/figure.svg is the figure.
 
-    --json prints a list of studies, plans for --dry-run, or results with "study", "cells", "statements", "table".
+    --json prints plans for --dry-run, else a list of results with "study", "cells", "statements", "table".
     """
 
-    path: Path | None = positional(None)  # noqa: RUF009 (makes a field)
+    path: Path = positional()  # noqa: RUF009 (makes a field)
     """A file, or a folder with study.py."""
     name: str | None = positional(None)
     """Which of its studies, if it has several; all of them unless given."""
@@ -188,13 +188,11 @@ class Study(ManyModels):
     """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
 
     def main(self) -> Output:
-        if self.path is None:
-            return _listed()
         from assignadd.study.files import save_figure
         from assignadd.user_file import user_module
 
         module = user_module(self.path)
-        studies = self._chosen(self.path, module)
+        studies = self._chosen(module)
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
             beside = self.path if self.path.is_dir() else self.path.parent
@@ -209,15 +207,15 @@ class Study(ManyModels):
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
         return _results(tables, folders, save_figure(module, tables, first_folder))
 
-    def _chosen(self, path: Path, module: ModuleType) -> dict[str, StatedStudy]:
+    def _chosen(self, module: ModuleType) -> dict[str, StatedStudy]:
         """Of the studies of a file, by name, the one called NAME; all of them if no name is given."""
         from assignadd.study.files import studies_in
 
-        studies = studies_in(path, module)
+        studies = studies_in(self.path, module)
         if self.name is not None and self.name not in studies:
-            raise UsageError(f"no study {self.name} in {path}: expected {one_of(self.name, studies)}")
+            raise UsageError(f"no study {self.name} in {self.path}: expected {one_of(self.name, studies)}")
         if self.name is None and len(studies) > 1 and self.out and not self.show:
-            raise UsageError(f"{path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
+            raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
         return studies if self.name is None else {self.name: studies[self.name]}
 
     def _plan(self, study: StatedStudy, out: Path) -> tuple[SweepSettings, Plan, dict[str, Any]]:
@@ -243,31 +241,6 @@ def _stored_table(study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
 
     having = [folder for folder in folders if table_file(study, folder).exists()]
     return read_study(study, having[0] if having else folders[0])
-
-
-def _listed() -> Output:
-    """A row for each study of the repository, and whether its table is there.
-
-    Of another project, whose files nobody has named, a row for each folder alone: reading a study executes its file.
-    """
-    import assignadd
-    from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
-
-    is_ours = FINDINGS.resolve() == Path(assignadd.__file__).resolve().parents[1] / FINDINGS
-    rows: list[tuple[Any, ...]] = []
-    for folder in study_folders():
-        if not is_ours:
-            rows.append((str(folder), None, None, None, None, None))
-            continue
-        for study in studies_in(folder).values():
-            has_table = table_file(study, folder).exists()
-            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, has_table))
-    table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
-    executes = "" if is_ours else ", which executes its study.py"
-    table = Table("studies", table_columns, rows, f"`assignadd study PATH [STUDY] --show` shows one{executes}")
-    if not rows:
-        note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
-    return Output([table] if rows else [], table.records, table)
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:

@@ -134,8 +134,7 @@ def test_phases_for_people(drawn_by_hand, capsys, monkeypatch):
     monkeypatch.setattr(screen, "console", Console(width=80))
     out = said(capsys, "measure", "phases", drawn_by_hand, "--seeds", "0", "--all")
     words = " ".join(out.split())
-    assert "by-hand, seed 0: no first phase" in words
-    assert "second spike none" in words and "late variable none" in words
+    assert "by-hand 0 - - - - - -" in words and "no first phase: addition was not learned" in words
     rows = {line.rsplit(maxsplit=5)[0].strip(): line.split()[-5:] for line in out.splitlines() if len(line.split()) > 5}
     assert rows["sums with b in the second slot"] == ["0.5", "40", "10", "40", "64"]
     assert rows["QK2: variable finds itself"] == ["0.9", "20", "10", "20", "all"]
