@@ -31,6 +31,7 @@ from assignadd.user_file import user_module
 if TYPE_CHECKING:
     from types import ModuleType
 
+
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:
     """The studies of a file or folder, by name; `module` is the file where it is loaded already."""
     studies = _stated_in(module or user_module(path))
