@@ -187,7 +187,7 @@ def draw() -> None:
     from assignadd.ledger import networks_of
     from assignadd.paper.binding.figures import ATTENTION_FIGURE
     from assignadd.paper.causes.figures import CIRCUIT_ONLY_FIGURE
-    from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
+    from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
     from assignadd.paper.theory.figures import THEORY_BETA_FIGURE
     from assignadd.sweeps import Populations, shipped_population
 

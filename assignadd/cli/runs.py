@@ -251,10 +251,5 @@ class Tables(Printing):
 def _about(table: ShippedTable) -> dict[str, object]:
     """What --json says of a table: its name, what it is about, its rows, and the command and commit that made it."""
     command, commit = table.made_by
-    return {
-        "name": table.name,
-        "about": table.about,
-        "rows": table.frame().height,
-        "command": command,
-        "commit": commit,
-    }
+    rows = table.frame().height
+    return {"name": table.name, "about": table.about, "rows": rows, "command": command, "commit": commit}

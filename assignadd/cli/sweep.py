@@ -1,4 +1,4 @@
-"""assignadd sweep: a grid of settings times seeds, and a table of what came out"""
+"""assignadd sweep: a grid of settings times seeds, and one table"""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, positional
-from assignadd.cli.progress import showing_sweep
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import named_measure, note_not_defined
-from assignadd.config import Config
+from assignadd.cli.train import named_measure, note_not_defined, showing_sweep
 from assignadd.config.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from assignadd.sweeps.plan import Machines
+    from assignadd.sweeps.plan import Plan
     from assignadd.sweeps.plan import Sweep as SweepSettings
 
 # Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
@@ -45,16 +43,20 @@ class ManyModels(OnDevice, Printing):
     sweep."""
     dry_run: bool = False
     """Print cells and stacks, and train nothing."""
-    typed: str = options.as_typed()
+    typed: str = ""  # the whole command line, for the record of how a table was made
 
-    @property
-    def machines(self) -> Machines:
-        """Where the models train, and how many at a time."""
-        from assignadd.sweeps.plan import Machines
+    def plan(self, sweep: SweepSettings, out: Path) -> tuple[Plan, dict[str, Any]]:
+        """What remains to be trained of a sweep, and what --dry-run prints of it."""
+        from assignadd.sweeps.plan import Machines, plan
 
         options.within("per_gpu", self.per_gpu, 1, 64)
         device = options.resolve_device(self.device, self.engine)
-        return Machines(device, self.cores, self.per_gpu, self.engine, self.address)
+        planned = plan(sweep, out, Machines(device, self.cores, self.per_gpu, self.engine, self.address))
+        return planned, planned.dry_run() | {"out": str(out)}
+
+    @property
+    def quiet(self) -> bool:
+        return self.json or self.csv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +91,7 @@ class Sweep(ManyModels, FromPreset):
         options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
-        machines = self.machines
-        sweep = requested_sweep(self, self.base)
+        sweep = self.requested()
         if self.observe is not None:
             from assignadd.sweeps.final_tests import SweepObserver
 
@@ -98,16 +99,14 @@ class Sweep(ManyModels, FromPreset):
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import run_sweep
-        from assignadd.sweeps.plan import plan
         from assignadd.sweeps.results import TABLE, tally
 
-        planned = plan(sweep, out, machines)
+        planned, summary = self.plan(sweep, out)
         if self.dry_run:
-            summary = planned.dry_run() | {"out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
         note_not_defined(sweep.config)
-        with showing_sweep(out.name, planned.jobs, quiet=self.json or self.csv) as listener:
-            results = run_sweep(sweep, out, machines, listener, self.typed)
+        with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
+            results = run_sweep(sweep, out, planned.machines, listener, self.typed)
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
         lines = [
             f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
@@ -116,25 +115,25 @@ class Sweep(ManyModels, FromPreset):
         ]
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
+    def requested(self) -> SweepSettings:
+        """The sweep that the options ask for, named or in a file."""
+        from assignadd.sweeps.plan import NAMES, named_sweep, sweep_from_file
 
-def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
-    """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
-    from assignadd.sweeps.plan import NAMES, named_sweep, sweep_from_file
-
-    every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
-    record = replace(
-        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every,
-        state_every=NEWEST_STATE_ALONE, final_sequences=args.final_sequences,
-    )  # fmt: skip
-    optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
-    config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
-    seeds = options.parse_seeds(args.seeds) if args.seeds else list(range(args.n_seeds))
-    if args.what in NAMES:
-        return named_sweep(args.what, config, seeds)
-    suggestion = did_you_mean(args.what, NAMES)
-    if suggestion and not Path(args.what).exists():
-        raise UsageError(f"no sweep and no file {args.what!r}{suggestion}")
-    return sweep_from_file(Path(args.what), config, seeds)
+        base = options.base_config(self.preset, self.config)
+        every = EVERY.get(self.what, USUALLY_EVERY) if self.every is None else self.every
+        record = replace(
+            base.record, eval_every=every, measure_every=every, checkpoint_every=self.save_every,
+            state_every=NEWEST_STATE_ALONE, final_sequences=self.final_sequences,
+        )  # fmt: skip
+        optim = base.optim if self.steps is None else replace(base.optim, steps=self.steps)
+        config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=self.tf32))
+        seeds = options.parse_seeds(self.seeds) if self.seeds else list(range(self.n_seeds))
+        if self.what in NAMES:
+            return named_sweep(self.what, config, seeds)
+        suggestion = did_you_mean(self.what, NAMES)
+        if suggestion and not Path(self.what).exists():
+            raise UsageError(f"no sweep and no file {self.what!r}{suggestion}")
+        return sweep_from_file(Path(self.what), config, seeds)
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:

@@ -27,20 +27,12 @@ from assignadd.sweeps.engine import Report, run_sweep
 from assignadd.sweeps.plan import Machines, Sweep
 from assignadd.sweeps.results import TABLE, read_results, write_results
 from assignadd.training.trainer import Observe
-from assignadd.user_file import FILE, user_module
+from assignadd.user_file import user_module
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from matplotlib.figure import Figure, FigureBase
-
-# Where a project keeps its studies: `assignadd study` lists them.
-FINDINGS = Path("findings")
-
-
-def study_folders(root: Path = FINDINGS) -> list[Path]:
-    """The folders of studies under `root`, in alphabetical order."""
-    return sorted(path.parent for path in root.glob(f"*/{FILE}"))
 
 
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:

@@ -6,7 +6,9 @@ rate of the largest of them (`product_gflops`).
 
 from __future__ import annotations
 
+import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -16,8 +18,10 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
+from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.trainer import Group, Trainer, prepare
@@ -50,9 +54,13 @@ def flops(config: Config, device: str = "cpu") -> int:
     They are those of `TableForward`. On a CPU some of them are sums of few rows instead (`numba_vectors`), or products
     with fewer operations (`numba_step`), but count all the same: what that saves shows in the time over the floor.
     """
-    B = config.optim.batch
-    products = _table_products(config, B, device) if covers(config) else _reference_products(config, B)
-    return 3 * 2 * products  # forward, and twice as much backward; a multiplication and an addition each
+    return 3 * forward_flops(config, config.optim.batch, device)  # backward takes twice as much as forward
+
+
+def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
+    """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
+    products = _table_products(config, n, device) if covers(config) else _reference_products(config, n)
+    return 2 * products  # a multiplication and an addition each
 
 
 def _table_products(config: Config, B: int, device: str) -> int:
@@ -142,6 +150,25 @@ def product_gflops(config: Config) -> float:
     return 2 * B * d * h / (1e6 * ms)
 
 
+def sampler_rate(config: Config, seconds: float) -> float:
+    """Sequences a second on one thread, drawn as training draws them."""
+    prepare("cpu", 1, config)
+    group = one_model(config)
+    steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
+    ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
+    return 1000 * len(steps) * config.optim.batch / ms
+
+
+def evaluation(config: Config, seconds: float) -> dict[str, float]:
+    """Sequences a second that one thread answers and marks, and the time over that of its matrix products."""
+    prepare("cpu", 1, config)
+    exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
+    stack, n = initial_stack(config, [0]), exam.labels.numel()
+    ms = milliseconds(lambda: exam.count_correct(stack), seconds)
+    floor_ms = forward_flops(config, n) / (1e6 * product_gflops(config))
+    return {"evaluation_per_second": 1000 * n / ms, "evaluation_over_floor": ms / floor_ms}
+
+
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     """Wall time of one step of a whole stack on `threads` threads."""
     members = [Member(seed) for seed in range(n_models)]
@@ -149,6 +176,16 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
         steps = trainer.groups[0].steps_ahead  # whose sequences are drawn together, so that drawing counts in full
         trainer.advance(3)  # the first steps are slower
         return 1000 * seconds_of(lambda: trainer.advance(steps)) / steps
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has had, in MB; NaN on Windows, which does not say."""
+    try:
+        import resource
+    except ImportError:
+        return math.nan
+    bytes_of_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:

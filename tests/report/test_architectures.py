@@ -10,7 +10,7 @@ from assignadd.figure.record import Absent, Sources
 from assignadd.figure.style import figure
 from assignadd.model.transformer import Transformer
 from assignadd.network import Network
-from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
+from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
 from assignadd.task.examples import ATTENTION, fitted
 from assignadd.task.splits import pair_split
 from tests.architectures import random_stack

@@ -16,8 +16,7 @@ from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, known
 from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
-from assignadd.report.reproduction import SECTIONS, drawing_pictures, write_page
-from assignadd.report.sections import DYNAMICS
+from assignadd.report.reproduction import DYNAMICS, SECTIONS, drawing_pictures, write_page
 from assignadd.sweeps import population
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader

@@ -43,7 +43,7 @@ from assignadd.paper.dynamics.figures import (
     window,
 )
 from assignadd.paper.dynamics.second_spike import late_variable_curve
-from assignadd.report.sections import DYNAMICS
+from assignadd.report.reproduction import DYNAMICS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
