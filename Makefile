@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray lint check browser docs reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray lint check browser docs article reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make docs        the documentation as a site (site/docs/index.html)"
+	@echo "make article     the article as a PDF, its numbers collected anew (article/assign-and-add-replicated.pdf)"
 	@echo "make reference   write docs/reference.md from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
@@ -119,9 +120,17 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
 	@echo site/docs/index.html
 
+# Numbers from the ledger and the tables of the findings, by id; a minute or two.
+article: $(VENV)/.article
+	$(BIN)/python article/build.py --collect
+
 reference: $(VENV)/.core
 	$(BIN)/python docs/generate.py
 	$(BIN)/python notebooks/convert.py
+
+$(VENV)/.article: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[article]'
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[docs]'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.config import Config, ConfigError, Member, require_built_in
+from assignadd.config import Config, ConfigError, Member, has_code_of_user, require_built_in
 from assignadd.config.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.columns import ProgressObserver
@@ -21,10 +21,10 @@ from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES, networks_of
-from assignadd.runs.folder import Run, default_folder
+from assignadd.runs.config_json import with_files
+from assignadd.runs.folder import Run, check_files, default_folder
 from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
-from assignadd.runs.own_files import check_files, with_files
 from assignadd.task.own import OwnTask
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
@@ -32,10 +32,6 @@ from assignadd.training.trainer import Observer
 
 if TYPE_CHECKING:
     import polars
-
-
-# What `train` accepts as seeds, for the error about others.
-EACH_SEED_ONCE = "a list of whole numbers or members, at least one and each once"
 
 
 def train(
@@ -67,7 +63,7 @@ def train(
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     folder = default_folder(config, members) if out is None else Path(out)
     # The progress measures are about the paper's task and transformer.
-    observer: Observer | None = None if config.task.file or config.model.file else ProgressObserver
+    observer: Observer | None = None if has_code_of_user(config) else ProgressObserver
     if observe is not None:
         from assignadd.measures.own import own_measure
 
@@ -78,16 +74,10 @@ def train(
 def _members(seeds: Any) -> list[Member]:
     """The members of a stack, from whatever a caller gave as seeds; raises an error for what is no list of them."""
     requested = list(seeds) if isinstance(seeds, Iterable) else []
-    members = []
-    for seed in requested:
-        if isinstance(seed, Member):
-            members.append(seed)
-        elif isinstance(seed, int) and not isinstance(seed, bool):  # True is an int too
-            members.append(Member(seed))
-        else:
-            raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
-    if not members or len(set(members)) < len(members):
-        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
+    members = [Member(seed) if type(seed) is int else seed for seed in requested]  # True is an instance of int too
+    all_accepted = all(isinstance(member, Member) for member in members)
+    if not members or not all_accepted or len(set(members)) < len(members):
+        raise ConfigError("seeds", seeds, "a list of whole numbers or members, at least one and each once")
     return members
 
 
@@ -144,13 +134,11 @@ def evaluate(
     step, stack = run.at(step)
     diverged = run.unsound(step, stack)  # by the index of each model
     sound = [i for i in range(len(stack)) if i not in diverged]
-    accuracies: list[dict[str, Accuracy]] = [{} for _ in range(len(stack))]
-    if sound:
-        configs = [run.configs[i] for i in sound]
-        measured = set_accuracies(stack.models(sound), configs, run.seen[sound], n)
-        for i, by_set in zip(sound, measured, strict=True):
-            accuracies[i] = by_set
-    return accuracies
+    if not sound:
+        return [{} for _ in range(len(stack))]
+    measured = set_accuracies(stack.models(sound), [run.configs[i] for i in sound], run.seen[sound], n)
+    accuracies = dict(zip(sound, measured, strict=True))
+    return [accuracies.get(i, {}) for i in range(len(stack))]
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
@@ -205,6 +193,6 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
 
 def table(name: str) -> polars.DataFrame:
     """A table that comes with the package, such as "census"; `assignadd runs tables NAME` explains its columns."""
-    from assignadd.sweeps.shipped import shipped_table
+    from assignadd.sweeps.results import shipped_table
 
     return shipped_table(name).frame()

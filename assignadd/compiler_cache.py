@@ -32,6 +32,8 @@ IN_PYTHON = bool(vars(config)["DISABLE_JIT"])
 DIGEST = 32  # bytes of a sha256
 MOST_BYTES = 64 << 20  # of a file; a large function has one or two million
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# A link is an error, and a pipe is not waited for; Windows reads and writes bytes. Not every system has these.
+FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def kept(function: Callable[..., Any], sources: Iterable[Path], **options: Any) -> Any:
@@ -150,10 +152,8 @@ def _digest(made_from: bytes, content: bytes) -> bytes:
 
 def _read(path: Path) -> bytes | None:
     """The bytes of a regular file of this user that nobody else can write to; None where there is none."""
-    nothing = 0  # of what this system does not have
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", nothing) | getattr(os, "O_NONBLOCK", nothing)
     try:
-        fd = os.open(path, flags | getattr(os, "O_BINARY", nothing))
+        fd = os.open(path, os.O_RDONLY | FLAGS)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             fits = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES and not _of_others(status)
@@ -166,8 +166,7 @@ def _write(path: Path, data: bytes) -> None:
     """Puts a file in its place at once: another process sees the one before, or this one."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        with open(fd, "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600), "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError:

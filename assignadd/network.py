@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -30,46 +31,32 @@ OfNetwork = Callable[Concatenate["Network", Arguments], Result]
 Listener = Callable[[str], None]
 
 
+@dataclass(eq=False, repr=False)
 class Network:
     """One model (a stack of one), its configuration and split, tested on `n` sequences of each set.
 
     `run` and `index` say where the model comes from, and give access to recorded metrics and other checkpoints. Without
-    a run, `checkpoints` may hold the same model at other steps; claims about training need them.
+    a run, `other_checkpoints` may have the same model at other steps; claims about training need them.
     """
 
-    def __init__(
-        self,
-        stack: Stack,
-        config: Config,
-        seen: Tensor,
-        n: int = SEQUENCES,
-        *,
-        step: int = 0,
-        seed: int = 0,
-        name: str = "weights",
-        run: Run | None = None,
-        index: int = 0,
-        checkpoints: Mapping[int, Stack] | None = None,
-    ):
-        if len(stack) != 1 or seen.ndim != 2:
-            raise ValueError(
-                f"expected a stack of one model and its (N, N) split, got {len(stack)} models and {tuple(seen.shape)}"
-            )
-        self.stack = stack
-        self.config = config
-        self.seen = seen
-        """Which pairs of numbers training may add, (N, N)."""
-        self.n = n
-        self.step = step
-        self.seed = seed
-        self.name = name
-        """The name of the run."""
-        self.run = run
-        self.index = index
-        """Which model of the run it is."""
-        self._checkpoints = {**(checkpoints or {}), step: stack}
-        self.results: dict[tuple[Any, ...], Any] = {}
-        """Results of functions of this network, by the function's name and its further arguments (`per_network`)."""
+    stack: Stack
+    config: Config
+    seen: Tensor
+    """Which pairs of numbers training may add, (N, N)."""
+    n: int = SEQUENCES
+    step: int = 0
+    seed: int = 0
+    name: str = "weights"
+    """The name of the run."""
+    run: Run | None = None
+    index: int = 0
+    """Which model of the run it is."""
+    other_checkpoints: Mapping[int, Stack] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.stack) != 1 or self.seen.ndim != 2:
+            there = f"{len(self.stack)} models and {tuple(self.seen.shape)}"
+            raise ValueError(f"expected a stack of one model and its (N, N) split, got {there}")
 
     @classmethod
     def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Network:
@@ -80,6 +67,11 @@ class Network:
         )  # fmt: skip
 
     @cached_property
+    def results(self) -> dict[tuple[Any, ...], Any]:
+        """Results of functions of this network, by the function's name and its further arguments (`per_network`)."""
+        return {}
+
+    @cached_property
     def imported(self) -> bool:
         """Whether the weights were trained elsewhere and read into a run."""
         return self.run is not None and bool(self.run.manifest.sources)
@@ -87,13 +79,13 @@ class Network:
     @cached_property
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, in order."""
-        return sorted(self._checkpoints) if self.run is None else self.run.steps
+        return sorted({*self.other_checkpoints, self.step}) if self.run is None else self.run.steps
 
     def checkpoints(self, steps: Sequence[int]) -> Stack:
         """This model at these steps, as a stack with one entry for each step."""
         if self.run is not None:
             return self.run.trajectory(steps, self.index)
-        return concatenate([self._checkpoints[step] for step in steps])
+        return concatenate([self.stack if step == self.step else self.other_checkpoints[step] for step in steps])
 
     def stack_at(self, step: int) -> Stack:
         """This model at the checkpoint of this step, as a stack of one."""
@@ -201,12 +193,12 @@ def measure_ahead(
     that raises an error has no result; it raises the error again when it is called.
     """
     if networks and processes > 1:
-        _load_kernels(networks[0].stack)
-    first_jobs = list(more)
-    for slow in SLOW:
-        if slow.only is None:
-            first_jobs += [_job(slow.measure, network) for network in networks]
-    _do(first_jobs, processes, listener)
+        # Compiled kernels are loaded here, which takes most of a second, so that forked processes have them.
+        tokens = torch.zeros(1, 1, networks[0].config.task.length, dtype=torch.int64)
+        answers(networks[0].stack, tokens)
+        trace(networks[0].stack, tokens)
+    everywhere = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
+    _do([*more, *everywhere], processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
     later_jobs = []
     for slow in SLOW:
@@ -215,30 +207,16 @@ def measure_ahead(
     _do(later_jobs, processes, listener)
 
 
-def _load_kernels(stack: Stack) -> None:
-    """Loads the compiled kernels in this process, so that those forked from it have them; it takes most of a second.
-
-    They are loaded when a function of them is first called, here with a sequence of zeros.
-    """
-    tokens = torch.zeros(1, 1, stack.config.task.length, dtype=torch.int64)
-    answers(stack, tokens)
-    trace(stack, tokens)
-
-
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
-    """The job of measuring a network: its result, and the results of other functions that it called, are stored.
+    """The job of measuring a network: its result is stored, and those of the functions that it called."""
 
-    Those of other functions are stored also if the measure raises an error.
-    """
-
-    def compute() -> dict[tuple[Any, ...], Any]:
-        """The results that the network did not have before."""
+    def new_results() -> dict[tuple[Any, ...], Any]:
         keys_before = set(network.results)
         with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
             measure(network)
         return {key: result for key, result in network.results.items() if key not in keys_before}
 
-    return Job(measure.__name__, compute, network.results.update)
+    return Job(measure.__name__, new_results, network.results.update)
 
 
 def _do(jobs: Sequence[Job], processes: int, listener: Listener) -> None:

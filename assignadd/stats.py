@@ -35,7 +35,6 @@ def wilson(successes: float, n: int) -> Interval:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
     p = successes / n
     z2 = Z_95 * Z_95
-    # The formula is (centre - spread) / scale to (centre + spread) / scale.
     centre = p + z2 / (2 * n)
     spread = Z_95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
@@ -59,9 +58,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     while missed_by_next <= 0.05:
         k += 1
         missed_by_next += 2 * math.comb(n, k) * 0.5**n
-    if k == 0:
-        return median, None
-    return median, Interval(ordered[k - 1], ordered[n - k])
+    return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -71,8 +68,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
     n = len(values)
     mean = math.fsum(values) / n
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    quantile = float(stdtrit(n - 1, 0.975))  # of the t distribution
-    half = quantile * deviation / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
     return Interval(mean - half, mean + half)
 
 
@@ -106,9 +102,7 @@ class Measured:
     @classmethod
     def median(cls, values: Sequence[float], unit: str) -> Measured | None:
         """A median with its interval; None where there are too few values for an interval."""
-        if not values:
-            return None
-        median, interval = median_interval(values)
+        median, interval = median_interval(values) if values else (0.0, None)
         if interval is None:
             return None
         return cls(median, interval.low, interval.high, len(values), unit)
@@ -186,8 +180,7 @@ def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     with a success in `a` alone and one with a success in `b` alone. It is valid also where few sequences differ, and
     not empty where none does. The value is that of the observed sequences.
     """
-    differences = a.astype(float) - b
-    with_two_more = np.append(differences, (1.0, -1.0))  # the two sequences that were not observed
+    with_two_more = np.append(a.astype(float) - b, (1.0, -1.0))
     centre = float(with_two_more.mean())
     half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
     value = float(a.mean() - b.mean())
@@ -197,14 +190,11 @@ def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
     """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none.
 
-    The interval is that of `ratio_of_means` after adding two sequences that were not observed, one with a success in
-    `a` alone and one with a success in `b` alone. The value is that of the observed sequences.
+    The interval is that of `ratio_of_means` after adding two sequences as in `paired_difference`.
     """
     if not b.any():
         return None
-    a_with_two_more = np.append(a, (1, 0)).astype(float)
-    b_with_two_more = np.append(b, (0, 1)).astype(float)
-    interval = ratio_of_means(a_with_two_more, b_with_two_more, unit)
+    interval = ratio_of_means(np.append(a, (1, 0)).astype(float), np.append(b, (0, 1)).astype(float), unit)
     value = float(a.sum() / b.sum())
     return Measured(value, min(value, interval.low), max(value, interval.high), len(a), unit)
 
@@ -230,14 +220,11 @@ def threshold(
     """
     asked = np.ones_like(succeeded, dtype=bool) if asked is None else asked
     share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)  # (settings,); 0 where no seed counts
-    if not share.any():
-        return None
     n_rising = int(np.flatnonzero(share == share.max())[-1]) + 1  # settings up to the last with the largest share
-    if n_rising < 3:  # too few settings for the three parameters of the curve
+    if not share.any() or n_rising < 3:  # too few settings for the three parameters of the curve
         return None
     settings = np.asarray(settings, dtype=float)[:n_rising]
-    succeeded = succeeded[:n_rising]
-    asked = asked[:n_rising]
+    succeeded, asked = succeeded[:n_rising], asked[:n_rising]
     n_seeds = succeeded.shape[1]
     # How often each seed is drawn: once in the first column, which is the sample itself, then in each resample.
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
@@ -245,11 +232,11 @@ def threshold(
     n_successes = (succeeded & asked) @ weights  # (settings, 1 + resamples)
     n_trials = asked @ weights  # (settings, 1 + resamples)
     curves = _most_likely_curves(settings, n_successes, n_trials)  # (3, 1 + resamples)
-    thresholds = curves[0]
-    if thresholds[0] == settings[0]:  # of the sample itself: at the lowest setting as many succeed as later on
+    of_sample, of_resamples = curves[:, 0], curves[:, 1:]
+    if of_sample[0] == settings[0]:  # at the lowest setting as many succeed as later on
         return None
-    low, high = np.quantile(thresholds[1:], [0.025, 0.975]).tolist()
-    value = _refined_threshold(settings, n_successes[:, 0], n_trials[:, 0], curves[:, 0])
+    low, high = np.quantile(of_resamples[0], [0.025, 0.975]).tolist()
+    value = _refined_threshold(settings, n_successes[:, 0], n_trials[:, 0], of_sample)
     return Measured(value, min(low, value), max(high, value), n_seeds, "seeds")
 
 
@@ -259,8 +246,7 @@ def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials:
     The counts of a sample at each setting are a column of `n_successes` and `n_trials`, both (settings, samples).
     """
     curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))  # (3, curves), (curves, 2 settings)
-    n_failures = n_trials - n_successes
-    counts = np.concatenate([n_successes, n_failures]).astype(np.float32)  # (2 settings, samples)
+    counts = np.concatenate([n_successes, n_trials - n_successes]).astype(np.float32)  # (2 settings, samples)
     parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few samples at a time, to bound memory
     # Log-likelihoods are (samples, curves), and not transposed: `argmax` along rows is ten times faster.
     best = [(part.T @ log_probabilities.T).argmax(1) for part in parts]
@@ -271,36 +257,29 @@ def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: 
     """The threshold of the most likely curve, searched from one of the grid: its threshold, width and lapse rate."""
     from scipy.optimize import minimize
 
-    def loss(curve: np.ndarray) -> float:
-        """Minus the log-likelihood."""
-        threshold, width, lapse = curve
-        # The search may leave the range of width and lapse rate.
+    def minus_log_likelihood(curve: np.ndarray) -> float:
+        threshold, width, lapse = curve  # the search may leave the range of width and lapse rate
         success = _probability_of_success(settings, threshold, abs(width) + 1e-9, min(abs(lapse), 0.99))
         return -float(n_successes @ np.log(success) + (n_trials - n_successes) @ np.log1p(-success))
 
-    return float(minimize(loss, start, method="Nelder-Mead").x[0])
+    return float(minimize(minus_log_likelihood, start, method="Nelder-Mead").x[0])
 
 
 def _probability_of_success(
     settings: np.ndarray, threshold: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
 ) -> np.ndarray:
-    """P(success) at each setting: (1 - lapse) / (1 + exp((threshold - setting) / width)).
-
-    It is at least .001 and at most .999: otherwise a single unlucky seed far from the threshold would rule a curve out.
-    """
+    """P(success) at each setting, from .001 to .999: else one unlucky seed far from the threshold decides."""
     exponent = np.clip((threshold - settings) / width, -50, 50)  # beyond 50 the exponential changes nothing
     return np.clip((1 - lapse) / (1 + np.exp(exponent)), 1e-3, 1 - 1e-3)
 
 
 @lru_cache(maxsize=2)  # a sweep has several thresholds; 130,000 curves take 30 MB
-def _grid_of_curves(settings_tuple: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _grid_of_curves(settings: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """All curves of a grid of thresholds, widths and lapse rates, (3, curves), and what each says of these settings.
 
     That is log P(success) at every setting and then log P(failure) at every setting, (curves, 2 settings).
     """
-    settings = np.array(settings_tuple)
-    n_settings = len(settings)
-    span = settings[-1] - settings[0]
+    n_settings, span = len(settings), settings[-1] - settings[0]
     # Every sixteenth of the way from each setting to the next, so that the grid is fine where the settings are close.
     places = np.arange(16 * (n_settings - 1) + 1) / 16
     thresholds = np.interp(places, np.arange(n_settings), settings)
@@ -308,7 +287,7 @@ def _grid_of_curves(settings_tuple: tuple[float, ...]) -> tuple[np.ndarray, np.n
     lapses = np.linspace(0, 0.9, 31)
     grid = np.meshgrid(thresholds, widths, lapses, indexing="ij")
     curves = np.stack([parameter.ravel() for parameter in grid])  # (3, curves)
-    success = _probability_of_success(settings, *curves[:, :, None])  # (curves, settings)
+    success = _probability_of_success(np.array(settings), *curves[:, :, None])  # (curves, settings)
     return curves, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)
 
 

@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 import traceback
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -47,14 +48,13 @@ def user_object(path: Path, name: str) -> tuple[Any, Source]:
 def source_of(thing: Any) -> Source:
     """The file that defines a class or function, or the class of an object; its own lines where there is no file."""
     kind = thing if isinstance(thing, type | FunctionType) else type(thing)
-    try:
+    with suppress(TypeError, OSError):
         path = Path(inspect.getsourcefile(kind) or "")
         return Source(path.name, path.read_bytes())
-    except (TypeError, OSError):
-        try:
-            return Source(f"{kind.__name__}.py", inspect.getsource(kind).encode())
-        except (TypeError, OSError) as error:
-            raise UserError(f"{kind.__name__}: expected a definition in a file, whose text the run keeps") from error
+    try:
+        return Source(f"{kind.__name__}.py", inspect.getsource(kind).encode())
+    except (TypeError, OSError) as error:
+        raise UserError(f"{kind.__name__}: expected a definition in a file, whose text the run keeps") from error
 
 
 def user_module(path: Path) -> ModuleType:
@@ -100,9 +100,11 @@ def _package_of(folder: Path) -> str:
 
 def with_line(error: BaseException, *files: Path) -> str:
     """What went wrong in one of a user's files, and where: `mine.py, line 3: ZeroDivisionError: division by zero`."""
-    by_name = {file.name: file for file in files}
-    frames = [(Path(frame.filename).name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    name, line = next((frame for frame in frames[::-1] if frame[0] in by_name), (files[0].name, None))
-    line = getattr(error, "lineno", None) or line
-    where = f"{by_name[name]}, line {line}" if line else str(by_name[name])
+    file, line = files[0], None
+    for frame in traceback.extract_tb(error.__traceback__):  # the last of these frames is nearest to the error
+        for candidate in files:
+            if Path(frame.filename).name == candidate.name:
+                file, line = candidate, frame.lineno
+    line = getattr(error, "lineno", None) or line  # that of a SyntaxError
+    where = f"{file}, line {line}" if line else str(file)
     return f"{where}: {type(error).__name__}: {error}"

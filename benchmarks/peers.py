@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 from assignadd.config import PRESETS, Config
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.environment import cpu_model
+from assignadd.runs.manifest import cpu_model
 from assignadd.runs.transformer_lens import LENS, lens_config, lens_installed
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import captured

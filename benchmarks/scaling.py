@@ -21,7 +21,7 @@ from msgspec import to_builtins
 
 from assignadd.config import PRESETS, Config
 from assignadd.figure import COLORS, figure, save
-from assignadd.runs.environment import Environment
+from assignadd.runs.manifest import Environment
 from assignadd.training.speed import cuda_microseconds, flops, one_model, seconds_of
 from assignadd.training.trainer import prepare
 

@@ -262,7 +262,7 @@ def summary(readme: str) -> tuple[str, str, list[str]]:
 
 def data_dictionary() -> str:
     """The page of the tables that come with the package, with the meaning of every column."""
-    from assignadd.sweeps.shipped import TABLES, columns_of
+    from assignadd.sweeps.results import TABLES, columns_of
 
     parts = [
         "# Data dictionary\n", NOTE,

@@ -18,7 +18,6 @@ COMPILED = (
     "numba_vectors",
     "cuda_attention",
     "triton_gpu",
-    "triton_programs",
     "numba_sampler",
     "triton_sampler",
 )  # whose functions are not Python's

@@ -11,6 +11,7 @@ REMEDIES = {
     "git is not": "apt-get install git",
     "c++": "apt-get install g++",
     "chromium": "apt-get install chromium, or CHROMIUM=/path/to/chrome make test",
+    "typst": "pip install -e '.[dev]'",
     "playwright": "pip install -e '.[dev]'",
     "node": "make explorer-web (needs Node)",
     "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",

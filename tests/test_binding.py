@@ -22,7 +22,7 @@ from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
 from assignadd.page.export import Settings, export
 from assignadd.page.population import population_data
-from assignadd.paper.generalisation.population_figures import census_data
+from assignadd.paper.generalisation.figures import census_data
 from assignadd.paper.ledger import ledger
 from assignadd.report.page import Page
 from assignadd.report.reproduction import first_screen
@@ -142,11 +142,9 @@ def test_the_command_phases(run, truth, capsys):
     found = json.loads(said(capsys, "measure", "phases", str(run.path), "--json"))["models"]
     assert [(m["binding"] and m["binding"]["step"], m["binds"]) for m in found] == truth
     assert [o["onset"] for m in found for o in m["onsets"] if o["curve"] == "1-var train"] == [s for s, _ in truth]
-    # For people: a sentence for one network, and for several a table with run, seed, addition, binding, ...
+    # For people: a table with run, seed, addition, binding, ...
     table = said(capsys, "measure", "phases", str(run.path))
-    row = (
-        rf"^ *{run.name} +\d+ +(?:[\d,]+|-) +([\d,]+|-)" if len(truth) > 1 else r"^ *binding +(?:step )?([\d,]+|never)"
-    )
+    row = rf"^ *{run.name} +\d+ +(?:[\d,]+|-) +([\d,]+|-)"
     shown = [int(step.replace(",", "")) if step[0].isdigit() else None for step in re.findall(row, table, re.MULTILINE)]
     assert shown == [step for step, _ in truth]
 

@@ -17,7 +17,7 @@ from assignadd.config import PRESETS, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.own_files import with_files
+from assignadd.runs.config_json import with_files
 from assignadd.task import RandomWords
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split

@@ -12,9 +12,9 @@ from assignadd.dynamics.trajectory import binds, curves_of, followed, onsets_of,
 from assignadd.ledger.claim import judge
 from assignadd.measures.accuracies import (
     accuracies_of,
+    banned_slot_accuracy,
     end_accuracies_of,
     end_steps,
-    in_banned_slots,
 )
 from assignadd.measures.probes import answer_probes_of
 from assignadd.measures.routing import routings_of
@@ -43,7 +43,7 @@ def both(tmp_path_factory):
     of_run = networks_of(run, n=N)[0][1]
     checkpoints = {step: run.checkpoint(step).models(1) for step in run.steps}
     last, config = checkpoints.pop(run.step), MEMBERS[1].config(CONFIG)
-    alone = Network(last, config, SPLITS[1], N, step=run.step, seed=4, checkpoints=checkpoints)
+    alone = Network(last, config, SPLITS[1], N, step=run.step, seed=4, other_checkpoints=checkpoints)
     return of_run, alone
 
 
@@ -58,7 +58,9 @@ def test_the_end_of_training_is_measured_alike(both):
     of_run, alone = both
     assert end_steps(of_run) == end_steps(alone) == [54, 60]  # the checkpoints in the last tenth of 60 steps
     assert {len(a.shares) for a in end_accuracies_of(alone).values()} == {2}
-    assert end_accuracies_of(of_run) == end_accuracies_of(alone) and in_banned_slots(of_run) == in_banned_slots(alone)
+    assert end_accuracies_of(of_run) == end_accuracies_of(alone) and banned_slot_accuracy(
+        of_run
+    ) == banned_slot_accuracy(alone)
     earlier = networks_of(of_run.run, alone.steps[1], n=N)[0][1]
     assert end_steps(earlier) == [alone.steps[1]]  # the one that was asked for
     assert curves_of(earlier).steps.max() <= alone.steps[1]

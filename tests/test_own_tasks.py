@@ -23,8 +23,8 @@ from assignadd.cli import main
 from assignadd.config import Member, Optim, Recording, Task, UserError
 from assignadd.model.stack import weight_shapes
 from assignadd.model.transformer import Transformer, reference_logits
+from assignadd.runs.config_json import with_files
 from assignadd.runs.folder import Run
-from assignadd.runs.own_files import with_files
 from assignadd.task import RandomWords
 from assignadd.task.randomness import Stream, words
 from assignadd.training import cuda_graph
@@ -218,7 +218,7 @@ def test_the_loss_and_the_accuracies_are_those_of_a_plain_computation(files):
     answers = (tokens[:, 0] == tokens[:, 1]).long()
     picked = logits.log_softmax(-1)[:, 1:3].gather(2, answers.view(-1, 1, 1).expand(-1, 2, 1))
     assert trainer.losses[0] == pytest.approx(-picked.mean().item(), rel=1e-5)
-    exam = trainer.exams[0]
+    exam = trainer._pool._items[0].exam
     right = reference_logits(trainer.stack(), exam.tokens)[0, :, 1:3].argmax(-1) == exam.labels[0, :, 1:3]
     shares = right.all(1).view(2, -1).float().mean(1).tolist()
     assert trainer.evaluate()[0]["accuracy"] == pytest.approx(dict(zip(("test", "same"), shares, strict=True)))
@@ -594,7 +594,7 @@ def test_a_captured_step_trains_as_steps_do(task, network, files, monkeypatch):
     groups = []
     for index, member in enumerate(members):  # on a CPU each model is a group
         trainer = Trainer(config, [member], seen[index : index + 1])
-        trainer.groups[0]._can_be_captured = True
+        trainer.groups[0]._has_graph = True
         trainer.advance(4)
         trainer.advance(6)
         groups.append(trainer)
@@ -611,7 +611,7 @@ def test_a_network_that_cannot_be_captured_trains_without_a_graph(files, monkeyp
     monkeypatch.setattr(cuda_graph, "captured", not_captured)
     config = with_files(SMOKE, "same.py", "recurrent.py")
     trainer, plain = (Trainer(config, [Member(1)], torch.ones(1, dtype=torch.bool)) for _ in range(2))
-    trainer.groups[0]._can_be_captured = True
+    trainer.groups[0]._has_graph = True
     for _ in range(2):
         trainer.advance(5)
         plain.advance(5)

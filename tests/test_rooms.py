@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "assignadd"
 # From the ground up; a package may import itself and what is below it.
 INSTRUMENT = (
-    "lazy", "config", "stats", "palette", "user_file", "compiler_cache", "task", "model", "runs", "training", "network",
+    "config", "stats", "palette", "user_file", "compiler_cache", "task", "model", "runs", "training", "network",
     "measures", "dynamics", "interventions", "sweeps", "figure", "ledger", "study", "api",
 )  # fmt: skip
 ROOF = ("page", "report", "cli", "__main__")
@@ -143,7 +143,7 @@ def test_measures_do_not_plot_and_the_theory_stands_alone():
         found = imports(path.read_text())
         if module.startswith("assignadd.measures"):
             assert not any(name.startswith("matplotlib") for name in found), module
-        alone = ("setting", "theorem", "proof", "composition")
+        alone = ("setting", "theorem", "composition")
         if module in {f"assignadd.paper.theory.{name}" for name in alone}:
             ours = {name.split(".")[1] for name in found if name.startswith("assignadd.")}
             assert ours <= {"config", "stats", "paper"}, module

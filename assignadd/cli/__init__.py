@@ -12,9 +12,8 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
-from assignadd import __version__
+from assignadd import TYPE_CHECKING, __version__
 from assignadd.config.errors import LONGEST_LINE, UsageError, UserError, did_you_mean, printable, shortened
-from assignadd.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -77,15 +76,12 @@ def _exit_code(words: list[str], interrupts: list[int]) -> int:
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # whatever read our output has ended, as `head` does
-        _drop_output()
-        return 1
     except MemoryError:
         return _fail("out of memory")
     except OSError as error:  # a file or folder that cannot be read or written
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
         _drop_output()
+        if isinstance(error, BrokenPipeError):  # whatever read our output has ended, as `head` does
+            return 1
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except Exception as error:
         if interrupts:
@@ -104,10 +100,9 @@ def _fail(message: str, code: int = 1) -> int:
 
 
 def _drop_output() -> None:
-    """Sends what is still to be printed nowhere: nobody reads it, or it cannot be written.
-
-    Otherwise Python would try to write it once more when it ends, and print a second error.
-    """
+    """Sends what cannot be printed nowhere: Python would try again when it ends, and print a second error."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
     with suppress(OSError, ValueError):  # standard output may have no file descriptor, as in tests
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -149,14 +144,15 @@ def _dispatch(words: list[str]) -> int:
     from assignadd.cli import arguments
     from assignadd.cli.screen import Output, Printing, print_output
 
-    args: Any = arguments.read(command_class(command), rest, command, _actions_text(command))
+    lines = [f"  {command} {action:<12} {description}" for action, description in actions(command).items()]
+    args: Any = arguments.read(command_class(command), rest, command, "\n".join(["actions:", *lines] if lines else []))
     if isinstance(args, Printing) and args.json and args.csv:
         raise UsageError("--json and --csv exclude each other")
     output = args.main()
-    if isinstance(output, Output):
-        print_output(output, args)
-        return output.code
-    return 0
+    if not isinstance(output, Output):
+        return 0
+    print_output(output, args)
+    return output.code
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
@@ -166,7 +162,11 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     """
     name, *rest = words
     if name not in COMMANDS:
-        raise UsageError(_unknown_command(name))
+        commands = [known for known in COMMANDS if " " not in known]
+        # Somebody may type an action alone, such as `verify` for `runs verify`.
+        meant = [f"{command} {name}" for command in commands if name in actions(command)]
+        suggestion = f"; did you mean {meant[0]}?" if meant else did_you_mean(name, commands)
+        raise UsageError(f"no command {name!r}{suggestion or '; one of ' + ', '.join(commands)}")
     if not rest:
         return name, rest
     second = rest[0]
@@ -175,34 +175,16 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     if actions(name) and not second.startswith("-"):
         suggestion = did_you_mean(second, actions(name))
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
-        is_action = name == "runs" or (suggestion and not _is_run(second))
-        if is_action:
-            all_actions = "; one of " + ", ".join(actions(name))
-            raise UsageError(f"no action {second!r} of {name}{suggestion or all_actions}")
+        if name == "runs" or (suggestion and not Path(second).exists() and not Path("runs", second).exists()):
+            expected = suggestion or "; one of " + ", ".join(actions(name))
+            raise UsageError(f"no action {second!r} of {name}{expected}")
     return name, rest
-
-
-def _is_run(word: str) -> bool:
-    """Whether a word is a run folder, or its name under runs/."""
-    return Path(word).exists() or Path("runs", word).exists()
-
-
-def _unknown_command(name: str) -> str:
-    """The error for a command that does not exist, with the one that was probably meant, or else all of them."""
-    commands = [known for known in COMMANDS if " " not in known]
-    # Somebody may type an action alone, such as `verify` for `runs verify`.
-    full_names = {action: f"{command} {action}" for command in commands for action in actions(command)}
-    if name in full_names:
-        return f"no command {name!r}; did you mean {full_names[name]}?"
-    return f"no command {name!r}{did_you_mean(name, commands) or '; one of ' + ', '.join(commands)}"
 
 
 def actions(command: str) -> dict[str, str]:
     """The actions of a command and what each does, such as {"show": "print sequences ..."} for `ask`."""
-    prefix = f"{command} "
-    return {
-        name.removeprefix(prefix): description for name, (_, description) in COMMANDS.items() if name.startswith(prefix)
-    }
+    start = f"{command} "
+    return {name.removeprefix(start): about for name, (_, about) in COMMANDS.items() if name.startswith(start)}
 
 
 def command_class(command: str) -> type:
@@ -213,24 +195,16 @@ def command_class(command: str) -> type:
 
 def _usage() -> str:
     """What `assignadd --help` prints: every command in its group, with what it does."""
-    lines = [
-        "usage: assignadd COMMAND [OPTIONS]",
-        "",
-        'Reproduce, question and extend "Assign and Add: A Mechanistic Study of',
-        'Compositional Arithmetic".',
-    ]
+    groups = ""
     for group, names in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {name:<10} {COMMANDS[name][1]}" for name in names)]
-    lines += [
-        "",
-        'Start with `assignadd ask "c=1, b=17, a=42, b+19=?"`, or with',
-        "`assignadd reproduce --preset tiny`, which trains for two minutes.",
-        "`assignadd COMMAND --help` lists the options of a command.",
-    ]
-    return "\n".join(lines)
+        lines = [f"  {name:<10} {COMMANDS[name][1]}" for name in names]
+        groups += "\n".join([f"\n{group}:", *lines]) + "\n"
+    return f"""\
+usage: assignadd COMMAND [OPTIONS]
 
-
-def _actions_text(command: str) -> str:
-    """What `assignadd COMMAND --help` prints below the options: the command's actions, if it has any."""
-    lines = [f"  {command} {action:<12} {description}" for action, description in actions(command).items()]
-    return "\n".join(["actions:", *lines]) if lines else ""
+Reproduce, question and extend "Assign and Add: A Mechanistic Study of
+Compositional Arithmetic".
+{groups}
+Start with `assignadd ask "c=1, b=17, a=42, b+19=?"`, or with
+`assignadd reproduce --preset tiny`, which trains for two minutes.
+`assignadd COMMAND --help` lists the options of a command."""

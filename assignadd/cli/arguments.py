@@ -52,14 +52,6 @@ class Argument:
         return self.default is MISSING
 
     @property
-    def nargs(self) -> Literal["+", "*", "?"] | None:
-        """How many words argparse gives to it; None for one."""
-        optional = self.positional and not self.required
-        if self.takes_many:
-            return "*" if optional else "+"
-        return "?" if optional else None
-
-    @property
     def types(self) -> set[Any]:
         """The types that one value may have, such as int and NoneType, or the words of a Literal."""
         parts = [self.kind, *get_args(self.kind)]
@@ -76,9 +68,7 @@ class Argument:
             return "{" + ",".join(get_args(self.kind)) + "}"
         if int in self.types:
             return "N"
-        if float in self.types:
-            return "X"
-        return self.name.rpartition(".")[2].upper()
+        return "X" if float in self.types else self.name.rpartition(".")[2].upper()
 
     @property
     def synopsis(self) -> str:
@@ -108,10 +98,8 @@ class Argument:
             return int(word) if int in self.types else float(word)
         except ValueError:
             section, _, setting = self.name.rpartition(".")
-            expected = accepted(section, setting)  # empty for an argument that is no setting
-            if not expected:
-                expected = "a whole number" if int in self.types else "a number"
-            raise ConfigError(self.name, word, expected) from None
+            number = "a whole number" if int in self.types else "a number"
+            raise ConfigError(self.name, word, accepted(section, setting) or number) from None
 
 
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
@@ -123,14 +111,12 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     """
     types = get_type_hints(kind)
     help_texts = _help_texts(kind) if with_help else {}
-    fields_by_name = {field.name: field for field in fields(kind)}
     # `fields` has inherited fields first; __mro__ begins with the class itself.
-    own_first = dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base))
-    for name in own_first:
-        field = fields_by_name.get(name)
-        if field is None or "typed" in field.metadata:  # `typed` is the command line, which no argument sets
-            continue
-        if "from_file" in field.metadata:  # it describes a file of the user's
+    own_first = list(dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base)))
+    for field in sorted(fields(kind), key=lambda field: own_first.index(field.name)):
+        name = field.name
+        # `typed` is the whole command line; what describes a file of the user's is no option either.
+        if name == "typed" or "from_file" in field.metadata:
             continue
         if is_dataclass(types[name]):
             # The settings of a whole configuration are named by its sections, task.n_vars, without a name before them.
@@ -163,7 +149,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def parser_of(kind: type, command: str, epilog: str = "", with_help: bool = False) -> argparse.ArgumentParser:
+def _parser(kind: type, command: str, epilog: str, with_help: bool) -> _Parser:
     """The parser for the arguments of a command, from its dataclass; `epilog` is printed below the options."""
     arguments = list(arguments_of(kind, with_help=with_help))
     positionals = [argument.synopsis for argument in arguments if argument.positional]
@@ -177,12 +163,12 @@ def parser_of(kind: type, command: str, epilog: str = "", with_help: bool = Fals
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    groups: dict[str, Any] = {}  # of options in the help, by section of the settings
+    groups: dict[str, Any] = {"": parser}  # of options in the help, by section of the settings
     for argument in arguments:
         section = argument.name.rpartition(".")[0]
-        if section and section not in groups:
+        if section not in groups:
             groups[section] = parser.add_argument_group(f"settings of {section}")
-        _add(argument, groups[section] if section else parser)
+        _add(argument, groups[section])
     return parser
 
 
@@ -191,33 +177,27 @@ def _add(argument: Argument, group: Any) -> None:
 
     A bool has two flags, --x and --no-x, of which the help lists the one that changes the default.
     """
-    has_default = argument.default not in (MISSING, None, (), "") and argument.kind is not bool
-    default = f" (default: {argument.default})" if has_default else ""
-    text = (argument.help + default).replace("%", "%%")  # argparse takes a single % for a placeholder
-    if argument.positional:
-        group.add_argument(argument.name, metavar=argument.metavar, nargs=argument.nargs, help=text)
-    elif argument.kind is bool:
-        (true_flag,) = argument.flags
-        section, dot, name = true_flag.removeprefix("--").rpartition(".")
+    if argument.kind is bool:
+        section, dot, name = argument.flags[0].removeprefix("--").rpartition(".")
         false_flag = f"--{section}{dot}no-{name}"  # --numerics.no-tf32
-        for flag, value in ((true_flag, True), (false_flag, False)):
-            shown_help = text if value != argument.default else argparse.SUPPRESS
+        for flag, value in ((argument.flags[0], True), (false_flag, False)):
+            shown_help = argument.help if value != argument.default else argparse.SUPPRESS
             group.add_argument(flag, dest=argument.name, action="store_const", const=value, help=shown_help)
+        return
+    has_default = argument.default not in (MISSING, None, (), "")
+    text = argument.help + (f" (default: {argument.default})" if has_default else "")
+    shown = {"metavar": argument.metavar, "help": text.replace("%", "%%")}  # a single % is a placeholder of argparse
+    if argument.positional:
+        one, several = (None, "+") if argument.required else ("?", "*")
+        group.add_argument(argument.name, nargs=several if argument.takes_many else one, **shown)
     else:
-        group.add_argument(
-            *argument.flags,
-            dest=argument.name,
-            required=argument.required,
-            metavar=argument.metavar,
-            nargs=argument.nargs,
-            help=text,
-        )
+        many = "+" if argument.takes_many else None
+        group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)
 
 
 def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") -> T:
     """An instance of a command's dataclass from the words after the command; `--help` prints the options and exits."""
-    with_help = not {"-h", "--help"}.isdisjoint(words)
-    parser = parser_of(kind, command, epilog, with_help)
+    parser = _parser(kind, command, epilog, with_help=not {"-h", "--help"}.isdisjoint(words))
     # An option may be written with underscores, as the field is: --n_seeds.
     hyphenated = [re.sub("^--[^=]*", lambda option: option[0].replace("_", "-"), word) for word in words]
     parsed, unknown = parser.parse_known_intermixed_args(hyphenated)
@@ -226,17 +206,14 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
         if word.startswith("-"):
             raise UsageError(_unknown_option(word.partition("=")[0], list(arguments.values()), command))
         raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
-    values: dict[str, Any] = {}  # of the fields of the dataclass
-    settings: dict[str, Any] = {}  # by their dotted names
-    for name, given in vars(parsed).items():
-        value = given if isinstance(given, bool) else arguments[name].value(given)
-        if "." in name:
-            settings[name] = value
-        else:
-            values[name] = value
+    given = {
+        name: value if isinstance(value, bool) else arguments[name].value(value) for name, value in vars(parsed).items()
+    }
+    values = {name: value for name, value in given.items() if "." not in name}
+    settings = {name: value for name, value in given.items() if "." in name}
     for field in fields(kind):  # type: ignore[arg-type]
-        if "typed" in field.metadata:
-            values[field.name] = shlex.join(["assignadd", *command.split(), *words])
+        if field.name == "typed":
+            values["typed"] = shlex.join(["assignadd", *command.split(), *words])
         elif field.name == "settings":
             values["settings"] = _config(values, settings)
         elif field.name == "task":

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset
-from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
+from assignadd.cli.options import FromPreset, Parallel
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, console, facts
 from assignadd.config import Config, ConfigError
 
 # How many models are in the stacks that are timed.
@@ -35,33 +35,69 @@ class Bench(FromPreset, Printing):
     def main(self) -> Output:
         if not 0.01 <= self.seconds <= 600:
             raise ConfigError("seconds", self.seconds, "a number from 0.01 to 600")
-        config = self.base
+        config = options.base_config(self.preset, self.config)
         if options.resolve_device(self.device) == "cuda":
-            result = _cuda(config, self)
-            return Output([_cuda_table(result, config)], result)
-        result = _cpu(config, self)
-        return Output(_cpu_parts(result, config), result)
+            stacks = CUDA_STACKS if self.models is None else (options.within("models", self.models),)
+            return _on_cuda(replace(config, numerics=replace(config.numerics, tf32=self.tf32)), stacks)
+        return _on_cpu(config, self.seconds)
 
 
-def _cpu(config: Config, args: Bench) -> dict[str, Any]:
-    """What --json prints on a CPU: a training step on one and two threads, the sampler, the evaluation and stacks."""
-    from assignadd.runs.environment import cpu_model
+def _on_cpu(config: Config, seconds: float) -> Output:
+    """A training step on one and two threads, the sampler, the evaluation and stacks."""
+    from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
-    cores = options.resolve_threads(None)
-    thread_counts = range(1, min(cores, 2) + 1)
+    cores = Parallel().cores
     with console.status("measuring"):
-        return {
+        result: dict[str, Any] = {
             "machine": cpu_model(),
             "backend": _backend(config, "cpu"),
-            "threads": {str(n): speed.on_threads(config, n, args.seconds) for n in thread_counts},
-            "sampler_per_second": speed.sampler_rate(config, args.seconds),
-            **speed.evaluation(config, args.seconds),
+            "threads": {str(n): speed.on_threads(config, n, seconds) for n in range(1, min(cores, 2) + 1)},
+            "sampler_per_second": speed.sampler_rate(config, seconds),
+            **speed.evaluation(config, seconds),
             # by the number of models, milliseconds per model and step
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
+    step_columns = [Column("threads"), Column("sgemm_gflops", "products, GFLOP/s", ".2f")]
+    step_columns += [Column("step_ms", "step, ms", ".2f"), Column("floor_ms", "products alone, ms", ".2f")]
+    step_columns += [Column("step_over_floor", "step / products", ".2f")]
+    step_rows = [(n, *(times[column.name] for column in step_columns[1:])) for n, times in result["threads"].items()]
+    stack_columns = [Column("models"), Column("ms per model and step", form=".2f")]
+    others = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
+    title = f"training step of one model, batch {config.optim.batch}"
+    caption = "step / products: the time of a step by that of its matrix products alone"
+    return Output(
+        [
+            Table(title, step_columns, step_rows, caption),
+            Table("stacks on all cores", stack_columns, list(result["stacks"].items())),
+            facts("this machine", others),
+        ],
+        result,
+    )
+
+
+def _on_cuda(config: Config, stacks: tuple[int, ...]) -> Output:
+    """Microseconds per model and step on a GPU, for stacks of these sizes."""
+    import torch
+
+    from assignadd.runs.manifest import cpu_model
+    from assignadd.training import speed
+
+    result: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(),
+        "machine": cpu_model(),
+        "backend": _backend(config, "cuda"),
+        "tf32": config.numerics.tf32,
+        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in stacks},
+        "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
+    }
+    rows = [(int(n), microseconds) for n, microseconds in result["us_per_model_step"].items()]
+    title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
+    caption = f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
+    table_columns = [*columns("models"), Column("us per model and step", form=".1f")]
+    return Output([Table(title, table_columns, rows, caption)], result)
 
 
 def _backend(config: Config, device: str) -> str:
@@ -74,74 +110,3 @@ def _backend(config: Config, device: str) -> str:
     if not covers(config):
         return "autograd"
     return kernels_for(config, torch.device(device), stacked=True).name
-
-
-def _cuda(config: Config, args: Bench) -> dict[str, Any]:
-    """What --json prints on a GPU: microseconds per model and step, for stacks of several sizes."""
-    import torch
-
-    from assignadd.runs.environment import cpu_model
-    from assignadd.training import speed
-
-    config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
-    stacks = CUDA_STACKS if args.models is None else (options.check_count("models", args.models),)
-    return {
-        "device": torch.cuda.get_device_name(),
-        "machine": cpu_model(),
-        "backend": _backend(config, "cuda"),
-        "tf32": args.tf32,
-        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in stacks},
-        "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
-    }
-
-
-def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
-    """The tables and lines that people read of the result of `_cpu`."""
-    labels = {
-        "sgemm_gflops": "matrix products, GFLOP/s",
-        "step_ms": "training step, ms",
-        "floor_ms": "matrix products alone, ms",
-        "step_over_floor": "step / matrix products",
-    }
-    by_threads = result["threads"]  # for each number of threads, as text, its measurements by name
-    step_columns = [Column(f"one model, batch {config.optim.batch}")]
-    step_columns += [Column(f"{n} thread{'s' * (n != '1')}", form=".2f") for n in by_threads]
-    step_rows = [
-        (label, *(measurements[name] for measurements in by_threads.values())) for name, label in labels.items()
-    ]
-    stacks = result["stacks"]
-    stack_columns = [
-        Column("models"),
-        Column("ms per model and step", form=".2f"),
-        Column("times one model", form=".2f"),
-    ]
-    stack_rows = [(n, ms, stacks["1"] / ms) for n, ms in stacks.items()]
-    return [
-        Table("training step", step_columns, step_rows),
-        f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}",
-        Table("stacks on all cores", stack_columns, stack_rows),
-        f"sampler: {result['sampler_per_second']:,.0f} sequences/s on one thread",
-        f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread, "
-        f"{result['evaluation_over_floor']:.2f} times matrix products alone",
-        f"memory: {result['peak_memory_mb']:,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step",
-    ]
-
-
-def _advice(result: dict[str, Any]) -> str:
-    """A sentence that says what to give `assignadd train --threads`: the number with the fastest step."""
-    step_ms = {n: measurements["step_ms"] for n, measurements in result["threads"].items()}
-    fastest = min(step_ms, key=step_ms.__getitem__)
-    return f"One model trains fastest with --threads {fastest}; several train in parallel, each on one thread."
-
-
-def _cuda_table(result: dict[str, Any], config: Config) -> Table:
-    """The table that people read of the result of `_cuda`: a row for each size of stack."""
-    rows = [(int(n), microseconds, 1e6 / microseconds) for n, microseconds in result["us_per_model_step"].items()]
-    table_columns = [
-        *columns("models"),
-        Column("us per model and step", form=".1f"),
-        Column("model-steps a second", form=",.0f"),
-    ]
-    title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
-    caption = f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
-    return Table(title, table_columns, rows, caption)

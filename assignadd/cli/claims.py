@@ -8,7 +8,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.measure import measured_table, read_networks, with_seeds
@@ -22,6 +22,7 @@ from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assignadd.figure.record import FigureRecord
     from assignadd.ledger.claim import Claim, Line, Record
     from assignadd.network import Network
     from assignadd.sweeps.population import Populations
@@ -49,10 +50,22 @@ class Judging(Measuring):
     with_: tuple[Path, ...] = ()
     """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
 
+    def populations(self, networks: Sequence[Network]) -> Populations:
+        """The populations of seeds that the options name; else the package's, if the networks have the paper's task."""
+        from assignadd.sweeps.population import populations_for
+
+        return populations_for([network.config for network in networks], self.census, self.fraction, self.two_var)
+
     @property
-    def populations(self) -> tuple[Path | None, Path | None, Path | None]:
-        """The folders of the user's own sweeps: over seeds, fraction and two-var. None stands for the package's."""
-        return self.census, self.fraction, self.two_var
+    def command(self) -> str:
+        """The command line of `assignadd claims` that judges the same claims on the same networks and populations."""
+        words = ["assignadd", "claims", *self.runs]
+        for name in ("step", "n", "seeds", "with_", "census", "fraction", "two_var"):
+            value = getattr(self, name, None)
+            if value != getattr(Claims, name):  # the default
+                words.append("--" + name.rstrip("_").replace("_", "-"))
+                words += map(str, value if isinstance(value, tuple) else [value])
+        return shlex.join(words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +92,7 @@ class Claims(Judging, Printing):
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
-        users_claims = [claim for file in self.with_ for claim in stated_in(file, "CLAIMS")["CLAIMS"]]
+        users_claims = [claim for file in self.with_ for claim in stated_in(file)[0]]
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
             from assignadd.runs.files import claim_file
@@ -89,20 +102,19 @@ class Claims(Judging, Printing):
         processes = self.cores
         seeds = options.parse_seeds(args.seeds) if args.seeds else None
         networks = with_seeds(read_networks(args.runs, self.step, self.n), seeds)
-        populations = read_populations(networks, self)
+        populations = self.populations(networks)
         if self.only is None:
             for run in runs_of(networks):
                 # What is measured at every checkpoint is stored beside the run, for the next command too.
                 if len(run.steps) > 1 and os.access(run.path, os.W_OK):
                     measured_table(run, processes)
-        command = claims_command(args)
         with console.status("measuring") as status:
             records = ledger(
-                networks, command, self.only, lambda claim: status.update(f"measuring {claim}"), populations, processes,
-                users_claims,
+                networks, args.command, self.only, lambda claim: status.update(f"measuring {claim}"), populations,
+                processes, users_claims,
             )  # fmt: skip
         if self.out is not None:
-            atomic.write(self.out, ledger_document(records, networks, command))
+            atomic.write(self.out, ledger_document(records, networks, args.command))
         is_broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
         every_line = record_table(records)
         parts = _by_label(records) if self.only is None and not self.all else [every_line]
@@ -120,7 +132,7 @@ class Claims(Judging, Printing):
         # A claim without a `measure` is about many seeds, and needs no network.
         if self.runs or all(claim.measure is None for claim in claims):
             return self
-        if not any(self.populations):
+        if not (self.census or self.fraction or self.two_var):
             # One of its six networks: all claims about one take a minute or two.
             return dataclasses.replace(self, runs=(options.shipped_run().name,), seeds=self.seeds or "0")
         # With a population of the user's own only the claims about many seeds are judged, if there are any.
@@ -129,58 +141,28 @@ class Claims(Judging, Printing):
         return self
 
 
-def stated_in(path: Path, *names: Literal["CLAIMS", "FIGURES"]) -> dict[str, tuple[Any, ...]]:
-    """The claims or figures, by name, of a file that the user names, which is executed; it has one of them at least."""
+def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
+    """CLAIMS and FIGURES of a file that the user names, which is executed; it has one of them at least."""
+    from assignadd.figure.record import FigureRecord
+    from assignadd.ledger.claim import Claim
     from assignadd.paper.ledger import CLAIMS
     from assignadd.user_file import user_module
 
     module = user_module(path)
-    stated: dict[str, tuple[Any, ...]] = {}
-    for name in names:
-        kind, public = _kind_of(name)
-        stated[name] = getattr(module, name, ())
-        wrong = not isinstance(stated[name], tuple) or not all(isinstance(one, kind) for one in stated[name])
-        if wrong or not any(hasattr(module, name) for name in names):
-            raise UsageError(f"{path}: expected {name}, a tuple of {public}")
-    if known := {claim.id for claim in CLAIMS} & {claim.id for claim in stated.get("CLAIMS", ())}:
+    claims = getattr(module, "CLAIMS", ())
+    figures = getattr(module, "FIGURES", ())
+    has_neither = not hasattr(module, "CLAIMS") and not hasattr(module, "FIGURES")
+    if has_neither or not _is_tuple_of(Claim, claims):
+        raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
+    if not _is_tuple_of(FigureRecord, figures):
+        raise UsageError(f"{path}: expected FIGURES, a tuple of assignadd.figure.FigureRecord")
+    if known := {claim.id for claim in CLAIMS} & {claim.id for claim in claims}:
         raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
-    return stated
+    return claims, figures
 
 
-def _kind_of(name: str) -> tuple[type, str]:
-    """The type of what a file states under a name, and where people import it from."""
-    if name == "FIGURES":
-        from assignadd.figure.record import FigureRecord
-
-        return FigureRecord, "assignadd.figure.FigureRecord"
-    from assignadd.ledger.claim import Claim
-
-    return Claim, "assignadd.ledger.Claim"
-
-
-def claims_command(args: Judging) -> str:
-    """The command line of `assignadd claims` that judges the same claims on the same networks and populations again.
-
-    `args` are those of `claims`, or of a command that judges the claims for a page. It has the options that are not at
-    their defaults.
-    """
-    values: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
-    if isinstance(args, Claims):
-        values["--seeds"] = args.seeds
-    values["--with"] = shlex.join(map(str, args.with_)) or None
-    values |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
-    words = ["assignadd", "claims", *args.runs]
-    for option, value in values.items():
-        if value is not None:
-            words += [option, str(value)]
-    return shlex.join(words)
-
-
-def read_populations(networks: Sequence[Network], args: Judging) -> Populations:
-    """The populations of seeds that the options name; else the package's, if the networks have the paper's task."""
-    from assignadd.sweeps.population import populations_for
-
-    return populations_for([network.config for network in networks], *args.populations)
+def _is_tuple_of(kind: type, value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, kind) for item in value)
 
 
 def record_table(records: Sequence[Record]) -> Table:
@@ -213,7 +195,7 @@ def _result(label: str, line: Line) -> tuple[Any, ...]:
     interval = None
     if line.low is not None and line.low != line.high:
         interval = f"{line.low:.4f} to {line.high:.4f}"
-    sample = line.sample if line.value is not None else None
+    sample = None if line.value is None else line.sample
     return line.verdict, label, line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample
 
 
@@ -233,13 +215,10 @@ def _by_label(records: Sequence[Record]) -> list[Table | str]:
         for label, counter in counts.items()
     ]
     caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
-    parts: list[Table | str] = [
-        Table("claims by the paper's figure or section", columns("label", "claims", *verdicts), rows, caption)
-    ]
-    failing = [record.id for record in records if _verdict(record) in (FAILS, BROKEN)]
-    if failing:
-        parts.append(f"do not hold: {', '.join(failing)}")
-    return parts
+    title = "claims by the paper's figure or section"
+    failing = ", ".join(record.id for record in records if _verdict(record) in (FAILS, BROKEN))
+    lines = [f"do not hold: {failing}"] if failing else []
+    return [Table(title, columns("label", "claims", *verdicts), rows, caption), *lines]
 
 
 def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:

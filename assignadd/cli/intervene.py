@@ -14,8 +14,6 @@ from assignadd.config import ConfigError, require_built_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
-
     from assignadd.interventions.specification import Intervention, Swap
     from assignadd.model.stack import Stack
     from assignadd.paper.causes.interchange import Outcome
@@ -50,65 +48,66 @@ class Intervene(OneModel, Printing):
     """First say in words what the specification does."""
 
     def main(self) -> Output:
-        from assignadd.interventions.specification import read_specification
-        from assignadd.interventions.words import explain
+        from assignadd.interventions.specification import explain, read_specification
 
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "intervene")
+        reply = self._reply(run, interventions)
+        words: list[str] = []
+        if self.explain:
+            words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
+            reply["explanation"] = words
+        return Output([*words, *_before_and_after(reply)], reply)
+
+    def _reply(self, run: Run, interventions: Sequence[Intervention]) -> dict[str, Any]:
+        """What --json prints: the answers to the prompt, and the accuracy on reference sequences, before and after.
+
+        The reference sequences are training sequences, from which interventions by mean or by resampling take values.
+        """
+        import torch
+
+        from assignadd.interventions.apply import apply, donors_of, reference_sequences
+        from assignadd.interventions.specification import to_json
+        from assignadd.task.positions import Positions, answers
+        from assignadd.task.text import parse, render
+
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
-        reply = _reply(run, step, index, model, self.prompt, interventions)
-        if not self.explain:
-            return Output(_before_and_after(reply), reply)
-        words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
-        return Output([*words, *_before_and_after(reply)], reply | {"explanation": words})
+        task = run.config.task
+        tokens = torch.tensor([parse(self.prompt, task)])
+        reference = reference_sequences(run.configs[index], run.seen[index])
+        _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
+        donor_in_run = donors_of(run, step)
 
+        def donor(swap: Swap, _: int) -> Stack:
+            """The model that gives its weights to a swap; the stack has one model alone, which `apply` calls 0."""
+            return donor_in_run(swap, index)
 
-def _reply(
-    run: Run, step: int, index: int, model: Stack, prompt: str, interventions: Sequence[Intervention]
-) -> dict[str, Any]:
-    """What --json prints: the answers to a prompt, and the accuracy on reference sequences, before and after.
-
-    `model` is the run's model with this index at this step. The reference sequences are training sequences, from which
-    interventions by mean or by resampling take their values.
-    """
-    import torch
-
-    from assignadd.interventions.apply import apply, donors_of, reference_sequences
-    from assignadd.interventions.specification import to_json
-    from assignadd.task.positions import Positions, answers
-    from assignadd.task.text import parse, render
-
-    task = run.config.task
-    tokens = torch.tensor([parse(prompt, task)])
-    reference = reference_sequences(run.configs[index], run.seen[index])
-    _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
-    donor_in_run = donors_of(run, step)
-
-    def donor(swap: Swap, _: int) -> Stack:
-        """The model that gives its weights to a swap. `apply` asks for that of model 0, as the stack has one alone."""
-        return donor_in_run(swap, index)
-
-    label = int(answers(task, tokens))
-    answer: dict[str, dict[str, Any]] = {}
-    accuracies: dict[str, float] = {}
-    for when, changes in {"before": (), "after": interventions}.items():
-        prompt_logits = apply(model, tokens[None], changes, reference, donor)[0, 0]  # (N,)
-        reference_logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
-        answer[when] = _answer(prompt_logits.softmax(-1), label)
-        accuracies[when] = (reference_logits.argmax(-1) == answers(task, reference)).float().mean().item()
-    return {
-        "text": render(tokens[0].tolist(), task),
-        "interventions": json.loads(to_json(interventions)),
-        "label": label,
-        **answer,
-        "probability_change": answer["after"]["label_probability"] - answer["before"]["label_probability"],
-        "accuracy": {**accuracies, "change": accuracies["after"] - accuracies["before"], "n": len(reference)},
-        "run": run.name,
-        "seed": run.members[index].seed,
-        "step": step,
-    }
+        label = int(answers(task, tokens))
+        answer: dict[str, dict[str, Any]] = {}
+        accuracy: dict[str, float] = {}
+        for when, changes in {"before": (), "after": interventions}.items():
+            probabilities = apply(model, tokens[None], changes, reference, donor)[0, 0].softmax(-1)  # (N,)
+            best = int(probabilities.argmax())
+            answer[when] = {
+                "answer": best,
+                "probability": float(probabilities[best]),
+                "label_probability": float(probabilities[label]),
+            }
+            reference_logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
+            accuracy[when] = (reference_logits.argmax(-1) == answers(task, reference)).float().mean().item()
+        return {
+            "text": render(tokens[0].tolist(), task),
+            "interventions": json.loads(to_json(interventions)),
+            "label": label,
+            **answer,
+            "probability_change": answer["after"]["label_probability"] - answer["before"]["label_probability"],
+            "accuracy": {**accuracy, "change": accuracy["after"] - accuracy["before"], "n": len(reference)},
+            "run": run.name,
+            "seed": run.members[index].seed,
+            "step": step,
+        }
 
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
@@ -124,29 +123,22 @@ def _check_matches(interventions: Sequence[Intervention], prompt: Positions, ref
         note(f"interventions[{i}] acts on nothing in this prompt, which has no such token or edge")
 
 
-def _answer(probabilities: Tensor, label: int) -> dict[str, Any]:
-    """The most probable answer, its probability, and that of the right answer, `label`."""
-    best = int(probabilities.argmax())
-    return {"answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label])}
-
-
 def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
     """A reply for people: the prompt with its answer, and a table of what the interventions change."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
-    heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
+    accuracy = reply["accuracy"]
     rows: list[tuple[Any, ...]] = []
     for when in ("before", "after"):
-        answer = reply[when]
-        accuracy = reply["accuracy"][when]
-        rows.append((when, answer["answer"], answer["probability"], answer["label_probability"], accuracy))
-    rows.append(("change", None, None, reply["probability_change"], reply["accuracy"]["change"]))
+        rows.append((when, *reply[when].values(), accuracy[when]))
+    rows.append(("change", None, None, reply["probability_change"], accuracy["change"]))
     table_columns = [
         Column("when", " "),
         Column("answer"),
         Column("probability", "its probability", ".4f"),
         Column("label_probability", f"that of {reply['label']}", ".4f"),
-        Column("accuracy", f"accuracy on {reply['accuracy']['n']}", ".4f"),
+        Column("accuracy", f"accuracy on {accuracy['n']}", ".4f"),
     ]
+    heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
     return [heading, Table("the model, without and with the intervention", table_columns, rows)]
 
 
@@ -162,18 +154,16 @@ class Interchange(OneModel, Printing):
 
     pairs: int = 4000
     """About how many pairs of prompts for each alignment."""
-    threads: int = 1
-    """CPU threads."""
 
     def main(self) -> Output:
-        options.within("pairs", self.pairs, LEAST_PAIRS, 1_000_000)
+        options.within("pairs", self.pairs, LEAST_PAIRS)
         from assignadd.model.architecture import LAST_MLP, lacking
         from assignadd.paper.causes.interchange import EXCHANGES, defined_alignments
         from assignadd.training.trainer import prepare
 
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "intervene")
-        prepare("cpu", options.resolve_threads(self.threads), run.config)
+        prepare("cpu", 1, run.config)
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         # What an alignment may lack in another architecture is an MLP in the last layer.
@@ -182,21 +172,29 @@ class Interchange(OneModel, Printing):
         }
         for name, reason in not_defined.items():
             note(f"{name} is not defined for this network: it {reason}")
+        seed = run.members[index].seed
+        alignments = _alignments(run, index, model, self.pairs)
         reply = {
-            "run": run.name,
-            "seed": run.members[index].seed,
-            "step": step,
-            "alignments": _alignments(run, index, model, self.pairs),
-            "not_defined": not_defined,
-        }
-        return Output([_alignments_table(reply)], reply)
+            "run": run.name, "seed": seed, "step": step, "alignments": alignments, "not_defined": not_defined,
+        }  # fmt: skip
+        # Queries have a row for each number of variables.
+        lines: dict[str, dict[str, Any]] = {}
+        for name, accuracies in alignments.items():
+            by_variables = accuracies.get("by_variables", {})
+            lines |= {f"{name} {n_vars}-var": part for n_vars, part in by_variables.items()} or {name: accuracies}
+        table = Table(
+            f"{run.name}, seed {seed}, step {step:,}",
+            [*columns("variable", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
+            [(name, line["n"], *(line[exchanged] for exchanged in EXCHANGED)) for name, line in lines.items()],
+            "interchange accuracy when this is exchanged: " + "; ".join(EXCHANGED.values()),
+        )
+        return Output([table], reply)
 
 
-def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, Any]:
-    """For every alignment its interchange accuracies, as --json prints them.
+def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dict[str, Any]]:
+    """For every alignment its interchange accuracies; for those of queries also by the number of variables in the sum.
 
-    An alignment says which part of an activation should hold which variable of the program. Those of queries have the
-    accuracies also by the number of variables in the sum.
+    An alignment says which part of an activation should hold which variable of the program.
     """
     from assignadd.paper.causes.interchange import ELSEWHERE, untrained
     from assignadd.paper.causes.interchange import Interchange as Test
@@ -208,16 +206,15 @@ def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, Any
         "elsewhere": test(model, ELSEWHERE),
         "untrained": test(untrained(run.configs[index])),
     }
-    alignments: dict[str, Any] = {}
+    alignments: dict[str, dict[str, Any]] = {}
     for name in outcomes["whole"]:
-        outcomes_here = {exchanged: by_alignment[name] for exchanged, by_alignment in outcomes.items()}
-        alignments[name] = _accuracies(outcomes_here)
+        of_alignment = {exchanged: by_alignment[name] for exchanged, by_alignment in outcomes.items()}
+        alignments[name] = _accuracies(of_alignment)
         if name in QUERIES:
-            by_variables = {}
-            for n_vars in run.config.task.variable_counts[1:]:  # without sums of no variable, which have no query
-                restricted = {exchanged: outcome.with_variables(n_vars) for exchanged, outcome in outcomes_here.items()}
-                by_variables[str(n_vars)] = _accuracies(restricted)
-            alignments[name]["by_variables"] = by_variables
+            alignments[name]["by_variables"] = {
+                str(n_vars): _accuracies({e: outcome.with_variables(n_vars) for e, outcome in of_alignment.items()})
+                for n_vars in run.config.task.variable_counts[1:]  # sums of no variable have no query
+            }
     return alignments
 
 
@@ -225,20 +222,3 @@ def _accuracies(outcomes: dict[str, Outcome]) -> dict[str, Any]:
     """The number of pairs of prompts, and for each name in EXCHANGED the accuracy on them; None without pairs."""
     n = outcomes["whole"].n
     return {"n": n} | {exchanged: outcome.accuracy if n else None for exchanged, outcome in outcomes.items()}
-
-
-def _alignments_table(reply: dict[str, Any]) -> Table:
-    """A row for each alignment, and a column for each accuracy; queries have a row for each number of variables."""
-    lines: dict[str, dict[str, Any]] = {}  # the accuracies of each row, by its name
-    for name, accuracies in reply["alignments"].items():
-        if "by_variables" in accuracies:
-            for n_vars, accuracies_of_type in accuracies["by_variables"].items():
-                lines[f"{name} {n_vars}-var"] = accuracies_of_type
-        else:
-            lines[name] = accuracies
-    return Table(
-        f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}",
-        [*columns("variable", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
-        [(name, line["n"], *(line[exchanged] for exchanged in EXCHANGED)) for name, line in lines.items()],
-        "interchange accuracy when this is exchanged: " + "; ".join(EXCHANGED.values()),
-    )

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
-from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, facts, note
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
 from assignadd.cli.train import note_not_defined
-from assignadd.config import require_built_in
+from assignadd.config import has_code_of_user, require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 
 if TYPE_CHECKING:
     import polars
 
-    from assignadd.dynamics.curves import Onset, Spike
-    from assignadd.dynamics.phases import LateVariable
-    from assignadd.measures.accuracies import Accuracy
     from assignadd.network import Network
     from assignadd.runs.folder import Run
 
@@ -41,111 +38,83 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
     """The checkpoint. If None, the last one."""
 
     def main(self) -> Output:
-        options.check_count("n", self.n)
+        options.within("n", self.n)
         seeds = self.wanted_seeds
         threads = self.cores
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.own_files import check_files
+        from assignadd.runs.folder import check_files, open_run
         from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]
         for run in runs:
             check_files(run, self.task_, self.network)
-        models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
         labels = {evalset.name: evalset.label for run in runs for evalset in all_sets(run.config.task)}
-        documents: list[dict[str, Any]] = []
-        rows: list[tuple[Any, ...]] = []  # of --csv
-        for model in models:
-            facts_of_sets = {name: _accuracy_facts(accuracy) for name, accuracy in model.accuracies.items()}
-            documents.append({"run": model.run, "seed": model.seed, "step": model.step, "sets": facts_of_sets})
-            for name, accuracy in model.accuracies.items():
-                interval = accuracy.interval
-                numbers = (accuracy.accuracy, interval.low, interval.high, accuracy.n, accuracy.pairs)
-                rows.append((model.run, model.seed, model.step, name, labels[name], *numbers))
-        csv_columns = columns("run", "seed", "step", "set", "label", "accuracy", "low", "high", "n", "pairs")
-        is_own = any(run.config.task.file or run.config.model.file for run in runs)
-        parts = [_accuracy_table(models, labels, self.n, is_own)]
-        return Output(parts, {"models": documents}, Table("", csv_columns, rows))
+        models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
+        accuracy_columns = [
+            *(Column(name, only="data") for name in ("run", "seed", "step", "set")), Column("label", "set"),
+            Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
+            Column("n", only="data"), Column("pairs", "over pairs", none=""),
+        ]  # fmt: skip
+        rows = [
+            (model["run"], model["seed"], model["step"], name, labels[name],
+             *(numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")))
+            for model in models
+            for name, numbers in model["sets"].items()
+        ]  # fmt: skip
+        caption = f"{self.n:,} sequences a set."
+        first = models[0]
+        if not any(has_code_of_user(run.config) for run in runs):  # for these nothing else is defined
+            caption += (
+                f" `assignadd measure phases {first['run']}`: when each skill was learned; "
+                f"`assignadd measure curves {first['run']}`: every progress measure at every checkpoint."
+            )
+        title = f"{first['run']}, seed {first['seed']}, step {first['step']:,}"
+        table = Table(title, accuracy_columns, rows, f"With 95 % intervals; {caption}")
+        part = table if len(models) == 1 else _many_models(models, labels, caption)
+        return Output([part], {"models": models}, table)
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """The accuracies of one model of a run at a step, by the name of the evaluation set."""
+def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[dict[str, Any]]:
+    """The accuracies of a run's models with these seeds (None: of all), as --json prints them.
 
-    run: str
-    seed: int
-    step: int
-    accuracies: dict[str, Accuracy]
-
-
-def _evaluated(
-    run: Run, requested_step: int | None, seeds: Sequence[int] | None, n: int, threads: int
-) -> list[Evaluated]:
-    """The accuracies of a run's models with these seeds (None: of all), on `n` sequences of each evaluation set.
-
-    Models that diverged are left out with a note.
+    Each set has `n` sequences. Models that diverged are left out with a note.
     """
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, run.config)
-    step, stack = run.at(requested_step)
+    step, stack = run.at(step)
     indices = list(range(len(run.members))) if seeds is None else [run.index_of(seed) for seed in seeds]
     reasons = run.unsound(step, stack)  # why a model cannot be evaluated, by its index
-    for i, reason in reasons.items():
-        if i in indices:
-            note(f"{reason}; it is left out")
+    note(*(f"{reason}; it is left out" for i, reason in reasons.items() if i in indices))
     indices = [i for i in indices if i not in reasons]
     if not indices:
         raise RunError(f"{run.name} has no model left to evaluate at step {step}")
     configs = [run.configs[i] for i in indices]
     accuracies = set_accuracies(stack.models(indices), configs, run.seen[indices], n)
-    return [
-        Evaluated(run.name, run.members[i].seed, step, by_set) for i, by_set in zip(indices, accuracies, strict=True)
-    ]
-
-
-def _accuracy_facts(accuracy: Accuracy) -> dict[str, float | None]:
-    """An accuracy as --json prints it."""
-    interval = accuracy.interval
-    return {
-        "accuracy": accuracy.accuracy,
-        "n": accuracy.n,
-        "pairs": accuracy.pairs,
-        "low": interval.low,
-        "high": interval.high,
-    }
-
-
-def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int, is_own: bool) -> Table:
-    """A row for each evaluation set: of one model the accuracy with its interval, of several models the accuracies.
-
-    `labels` are those of all sets by name, `n` is the number of sequences of each set; `is_own` says whether a run has
-    a task or a network of the user's own, which no other measure is defined for.
-    """
-    first = models[0]
-    caption = f"{n:,} sequences a set."
-    if not is_own:
-        caption += (
-            f" `assignadd measure phases {first.run}`: when each skill was learned; "
-            f"`assignadd measure curves {first.run}`: every progress measure at every checkpoint."
-        )
-    if len(models) > 1:
-        runs_and_steps = dict.fromkeys(f"{model.run}, step {model.step:,}" for model in models)  # each once
-        by_label = {
-            label: [model.accuracies[name].accuracy if name in model.accuracies else None for model in models]
-            for name, label in labels.items()
+    models = []
+    for i, by_set in zip(indices, accuracies, strict=True):
+        sets = {
+            name: {
+                "accuracy": accuracy.accuracy,
+                "n": accuracy.n,
+                "pairs": accuracy.pairs,
+                "low": accuracy.interval.low,
+                "high": accuracy.interval.high,
+            }
+            for name, accuracy in by_set.items()
         }
-        seeds = [model.seed for model in models]
-        return by_model(f"accuracy: {'; '.join(runs_and_steps)}", by_label, seeds, caption)
-    rows = [
-        (labels[name], accuracy.accuracy, accuracy.interval.low, accuracy.interval.high, accuracy.pairs)
-        for name, accuracy in first.accuracies.items()
-    ]
-    numbers = [Column("accuracy", form=".4f"), Column("from", form=".4f"), Column("to", form=".4f")]
-    table_columns = [Column("set"), *numbers, Column("over pairs", none="")]
-    title = f"{first.run}, seed {first.seed}, step {first.step:,}"
-    return Table(title, table_columns, rows, f"With 95 % intervals; {caption}")
+        models.append({"run": run.name, "seed": run.members[i].seed, "step": step, "sets": sets})
+    return models
+
+
+def _many_models(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
+    """The accuracies of several models: a row for each evaluation set, whose label is that of its name."""
+    runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
+    nothing = {"accuracy": None}  # of a set that a model's task does not have
+    by_label = {
+        label: [model["sets"].get(name, nothing)["accuracy"] for model in models] for name, label in labels.items()
+    }
+    return by_model(f"accuracy: {'; '.join(runs_and_steps)}", by_label, [model["seed"] for model in models], caption)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +123,6 @@ class Curves(OneRun, Parallel, Printing):
 
     out: Path | None = None
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
-    again: bool = False
-    """Measure even where the run's table is there and up to date."""
 
     def main(self) -> Output:
         from assignadd.dynamics.trajectory import with_own_columns, write_measures
@@ -171,7 +138,7 @@ class Curves(OneRun, Parallel, Printing):
             # A table that this command wrote earlier is replaced; any other file is left alone.
             claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)
-        table = measured_table(run, self.cores, self.again)
+        table = measured_table(run, self.cores)
         if self.out is not None:
             write_measures(run, table, self.out)
         line = f"{self.out or run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
@@ -179,29 +146,26 @@ class Curves(OneRun, Parallel, Printing):
         return Output([line], csv=Table("", columns(*rows.columns), rows.rows()))
 
 
-def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
-    """Every progress measure at every checkpoint of a run, a row per model and checkpoint.
-
-    The table is read where it is stored beside the run; else, or if `again`, it is measured, with its progress on the
-    screen, and stored.
-    """
+def measured_table(run: Run, threads: int) -> polars.DataFrame:
+    """Every progress measure at every checkpoint of a run: read where it is stored, else measured and stored."""
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
     from assignadd.training.trainer import prepare
 
-    table = None if again else read_measures(run)
-    if table is None:
-        if problem := measures_problem(run):
-            note(f"{problem}; it is measured again")
-        prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
-        for member, step in zip(run.members, run.diverged_at, strict=True):
-            if step is not None:
-                note(f"seed {member.seed} of {run.name} diverged at step {step}; from there on its measures are NaN")
-        with counting(f"measuring {run.name}", "checkpoints") as listener:
-            table = measured_run(run, listener, threads)
-        try:
-            write_measures(run, table)
-        except RunError as error:  # a run that may only be read
-            note(f"the measures are not stored: {error}")
+    table = read_measures(run)
+    if table is not None:
+        return table
+    if problem := measures_problem(run):
+        note(f"{problem}; it is measured again")
+    prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
+    for member, step in zip(run.members, run.diverged_at, strict=True):
+        if step is not None:
+            note(f"seed {member.seed} of {run.name} diverged at step {step}; from there on its measures are NaN")
+    with counting(f"measuring {run.name}", "checkpoints") as listener:
+        table = measured_run(run, listener, threads)
+    try:
+        write_measures(run, table)
+    except RunError as error:  # a run that may only be read
+        note(f"the measures are not stored: {error}")
     return table
 
 
@@ -217,25 +181,35 @@ class Phases(ManyRuns, Parallel, Printing):
         seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 
-        networks = with_seeds(read_networks(self.runs, None, SEQUENCES, command="measure phases"), seeds)
+        networks = with_seeds(read_networks(self.runs, None, SEQUENCES, "measure phases"), seeds)
         with console.status("evaluating"):  # takes time only for imported weights, whose training recorded nothing
             for network in networks:
-                _check_evaluated(network)
+                steps = curves_of(network).steps
+                if len(steps) < 2:
+                    raise RunError(
+                        f"{network.name} was evaluated once, at step {steps[-1]:,}, which shows no phases: "
+                        "train with --record.eval-every 100, or import several checkpoints"
+                    )
         for run in runs_of(networks):
             measured_table(run, self.cores)
-        parts = _phases_of_one(networks[0]) if len(networks) == 1 else [_phases_of_many(networks)]
-        document = {"models": [_phases_record(network) for network in networks]}
-        return Output(parts, document, _onset_table(networks))
+        parts: list[Table | str] = [_phases_table(networks)]
+        onsets = _onset_table(networks)
+        if len(networks) == 1:
+            parts += [phases_of(networks[0]).summary, onsets]
+            if len(trajectory_of(networks[0])["step"]) < 2:
+                name = networks[0].name
+                note(
+                    f"{name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
+                )
+        return Output(parts, {"models": [_phases_record(network) for network in networks]}, onsets)
 
 
-def read_networks(
-    runs: Sequence[str], step: int | None, n: int, threads: int = 1, command: str = "claims"
-) -> list[Network]:
+def read_networks(runs: Sequence[str], step: int | None, n: int, command: str = "claims") -> list[Network]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
     Processes that measure side by side have one thread each, so that their number changes no digit.
     """
-    options.check_count("n", n)
+    options.within("n", n)
     from assignadd.network import networks_of
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
@@ -243,7 +217,7 @@ def read_networks(
     networks: list[Network] = []
     for run in [open_run(name) for name in runs]:
         require_built_in(run.config, command)
-        prepare("cpu", threads, run.config)
+        prepare("cpu", 1, run.config)
         models, notes = networks_of(run, step, n)
         note(*notes)
         networks += models
@@ -256,16 +230,6 @@ def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list
     if missing := [seed for seed in seeds or () if seed not in available]:
         raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, available))}")
     return [network for network in networks if seeds is None or network.seed in seeds]
-
-
-def _check_evaluated(network: Network) -> None:
-    """Refuses a network that was evaluated only once."""
-    steps = curves_of(network).steps
-    if len(steps) < 2:
-        raise RunError(
-            f"{network.name} was evaluated once, at step {steps[-1]:,}, which shows no phases: "
-            "train with --record.eval-every 100, or import several checkpoints"
-        )
 
 
 def _phases_record(network: Network) -> dict[str, Any]:
@@ -282,39 +246,17 @@ def _phases_record(network: Network) -> dict[str, Any]:
     }
 
 
-def _phases_of_one(network: Network) -> list[Table]:
-    """The phases of a network in words, and the onset of every curve."""
-    phases = phases_of(network)
-    words = {
-        "addition": _onset_words(phases.addition),
-        "binding": _onset_words(phases.binding),
-        "refinement": _onset_words(phases.refinement),
-        "first spike": f"{_spike_words(phases.first_spike)} on sets with variables, none banned",
-        "second spike": f"{_spike_words(phases.second_spike)} on sets with banned slots",
-        "late variable": _late_variable_words(late_variable_of(network)),
-    }
-    if len(trajectory_of(network)["step"]) < 2:
-        note(
-            f"{network.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
-        )
-    return [facts(f"{network.name}, seed {network.seed}: {phases.summary}", words), _onset_table([network])]
-
-
-def _phases_of_many(networks: Sequence[Network]) -> Table:
+def _phases_table(networks: Sequence[Network]) -> Table:
     """A row for each network: the steps at which it learned what, the ends of its spikes, its late variable."""
     rows = []
     for network in networks:
         phases = phases_of(network)
         late = late_variable_of(network)
-        onset_steps = [
-            None if onset is None else onset.step for onset in (phases.addition, phases.binding, phases.refinement)
-        ]
-        spike_steps = [None if spike is None else spike.after for spike in (phases.first_spike, phases.second_spike)]
-        late_letter = None if late is None else late.variable
-        rows.append((network.name, network.seed, *onset_steps, *spike_steps, late_letter))
-    table_columns = columns(
-        "run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable"
-    )
+        onsets = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
+        spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
+        rows.append((network.name, network.seed, *onsets, *spikes, late and f"{late.variable}, {late.slot} slot"))
+    skills = ("addition", "binding", "refinement")
+    table_columns = columns("run", "seed", *skills, "first spike", "second spike", "late variable")
     caption = (
         "The step from which each was there, - if it never was. With --seeds one network is shown with its curves."
     )
@@ -337,9 +279,8 @@ def _onset_table(networks: Sequence[Network]) -> Table:
     rows = []
     for network in networks:
         for onset in onsets_of(network):
-            interval = (onset.onset, onset.low, onset.high, onset.n)
-            level = (onset.threshold, onset.lasting)
-            rows.append((network.name, network.seed, onset.curve, onset.label, *level, *interval))
+            curve = (onset.curve, onset.label, onset.threshold, onset.lasting)
+            rows.append((network.name, network.seed, *curve, onset.onset, onset.low, onset.high, onset.n))
     lasting = onsets_of(networks[0])[0].lasting  # the same for all curves
     title = f"onset: at its level or above from here on, for {lasting:,} steps or to the end"
     caption = (
@@ -347,30 +288,3 @@ def _onset_table(networks: Sequence[Network]) -> Table:
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."
     )
     return Table(title, table_columns, rows, caption)
-
-
-def _onset_words(onset: Onset | None) -> str:
-    """An onset in words, with its interval: "step 5,400 (5,300 to 5,600)"."""
-    if onset is None:
-        return "never"
-    end = "or later" if onset.high is None else f"to {onset.high:,}"
-    return f"step {onset.step:,} ({onset.low:,} {end})"
-
-
-def _spike_words(spike: Spike | None) -> str:
-    """A spike in words: between which steps, and from which accuracy to which."""
-    if spike is None:
-        return "none"
-    return f"steps {spike.before:,} to {spike.after:,}, accuracy {spike.low:.2f} to {spike.high:.2f}"
-
-
-def _late_variable_words(late: LateVariable | None) -> str:
-    """The variable that was learned last, in words: which, in which slot, and from which step on."""
-    if late is None:
-        return "none"
-    place = f"{late.variable} in the {late.slot} slot"
-    if late.banned:
-        place += ", where training never put it"
-    if late.onset is None:
-        return f"{place}; it never came"
-    return f"{place}; half of its sums are right from step {late.onset:,} on"

@@ -26,11 +26,6 @@ def positional(default: Any = MISSING) -> Any:
     return field(default=default, metadata={"positional": True})
 
 
-def as_typed() -> Any:
-    """A field that is the whole command line, for the record of how a file was made."""
-    return field(default="", metadata={"typed": True})
-
-
 @dataclass(frozen=True, kw_only=True)
 class FromPreset:
     """The options of a command that starts from a preset."""
@@ -39,11 +34,6 @@ class FromPreset:
     """The settings to start from: paper, authors, tiny or smoke."""
     config: Path | None = None
     """A JSON file of settings that replace the preset's, such as the config.json of a run."""
-
-    @property
-    def base(self) -> Config:
-        """The configuration of --preset and --config."""
-        return base_config(self.preset, self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +80,12 @@ class Parallel:
 
     @property
     def cores(self) -> int:
-        """The number of threads or processes: that of --threads, else every core."""
-        return resolve_threads(self.threads)
+        """The number of threads or processes: every core that this process may use unless --threads is given."""
+        if self.threads is not None:
+            return within("threads", self.threads, 1, 1024)
+        if hasattr(os, "sched_getaffinity"):  # not on macOS
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,29 +181,8 @@ def resolve_device(device: str, engine: str = "local") -> str:
     return "cpu"
 
 
-def resolve_threads(threads: int | None) -> int:
-    """The number of threads or processes: every core that this process may use unless a number is given."""
-    if threads is not None:
-        return within("threads", threads, 1, 1024)
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def check_seed(name: str, seed: int | None) -> int | None:
-    """The seed itself, or an error where it is out of range; `name` is the option that it comes from."""
-    if seed is not None and not 0 <= seed < 2**63:
-        raise ConfigError(name, seed, "a whole number from 0 to 2^63 - 1")
-    return seed
-
-
-def within(name: str, n: int, least: int, most: int) -> int:
-    """The number `n` itself, or an error where it is out of this range; `name` is the option that it comes from."""
+def within(name: str, n: int, least: int = 1, most: int = 1_000_000) -> int:
+    """The number `n` itself, or an error where it is not in this range; `name` is the option that it comes from."""
     if not least <= n <= most:
         raise ConfigError(name, n, f"a whole number from {least} to {most}")
     return n
-
-
-def check_count(name: str, n: int) -> int:
-    """The number `n` itself, or an error where it is not from 1 to a million, the most that any command counts."""
-    return within(name, n, 1, 1_000_000)

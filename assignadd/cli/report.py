@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Judging, claims_command, read_populations, stated_in
+from assignadd.cli.claims import Judging, stated_in
 from assignadd.cli.measure import measured_table, read_networks
 from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
@@ -19,10 +18,8 @@ from assignadd.dynamics.trajectory import binds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.ledger.claim import Claim
     from assignadd.network import Network
-    from assignadd.report.sections import OwnSection
-    from assignadd.sweeps.population import Populations
+    from assignadd.report.reproduction import OwnSection
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
 SEEDS_PER_ROUND = 2
@@ -44,66 +41,51 @@ class Report(Judging):
 
     def main(self) -> None:
         processes = self.cores
-        stated = [stated_in(file, "CLAIMS", "FIGURES") for file in self.with_]
-        claims = [claim for of_file in stated for claim in of_file["CLAIMS"]]
-        figures = [record for of_file in stated for record in of_file["FIGURES"]]
-        networks = read_networks(self.runs, self.step, self.n, command="report")
-        populations = read_populations(networks, self)
-        from assignadd.report.reproduction import claim_report
-        from assignadd.report.sections import own_section
+        stated = [stated_in(file) for file in self.with_]
+        networks = read_networks(self.runs, self.step, self.n, "report")
+        from assignadd.report.reproduction import own_section
 
-        own = own_section(self.with_, claims, figures) if self.with_ else None  # refuses a label
-        claim_report(self.out)
-        judging = claims_command(self)
-        reporting = judging.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, populations, self.out, judging, reporting, processes, claims, own)
+        own = own_section(self.with_, stated) if stated else None  # refuses a label
+        command = self.command.replace("assignadd claims", "assignadd report", 1)
+        report_on_screen(networks, self, self.out, command, processes, own)
 
 
 def report_on_screen(
     networks: Sequence[Network],
-    populations: Populations,
+    judging: Judging,
     out: Path,
-    claims_command: str,
-    page_command: str,
+    command: str,
     processes: int,
-    users_claims: Sequence[Claim] = (),
     own: OwnSection | None = None,
 ) -> None:
     """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
 
-    `users_claims` and `own` are the claims of a user's files and the section that these files add.
-
-    The page has the commands that would judge the same claims and make the same page again. The time that each part
-    takes is said on the screen alone: the same inputs give a page of the same bytes.
+    `command` is the one that makes the page; `own` is the section that a user's files add.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.report.reproduction import drawing_pictures, not_drawn, write_page
+    from assignadd.report.reproduction import claim_report, drawing_pictures, not_drawn, write_page
 
-    start = time.monotonic()
+    populations = judging.populations(networks)
+    claim_report(out)  # better to fail now than after measuring
     for run in runs_of(networks):
         note_not_defined(run.config)
         measured_table(run, processes)  # stored beside the run
+    users_claims = own.claims if own else ()
     with console.status("measuring") as status:
 
         def listener(claim: str) -> None:
             status.update(f"drawing, judging {claim}")
 
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
-        end_of_measuring = time.monotonic()
         with drawing_pictures(out, networks, populations, processes, own) as n_figures:  # in other processes, meanwhile
-            records = ledger(networks, claims_command, listener=listener, populations=populations, more=users_claims)
+            records = ledger(networks, judging.command, listener=listener, populations=populations, more=users_claims)
             status.update("drawing")
-    end_of_drawing = time.monotonic()
-    index = write_page(out, networks, records, page_command, own)
-    end = time.monotonic()
+    index = write_page(out, networks, records, command, own)
     n_binding = sum(binds(network) for network in networks)
-    say(f"{index}: {len(records)} claims, {n_binding} of {len(networks)} seeds bind variables in the end")
     say(
-        f"measured in {end_of_measuring - start:.1f} s, "
-        f"judged and drew {n_figures} figures in {end_of_drawing - end_of_measuring:.1f} s, "
-        f"wrote the page in {end - end_of_drawing:.2f} s",
-        "dim",
+        f"{index}: {len(records)} claims, {n_figures} figures, "
+        f"{n_binding} of {len(networks)} seeds bind variables in the end"
     )
     if own and (problems := not_drawn(out, own)):
         raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
@@ -135,7 +117,7 @@ class Reproduce(OnDevice, Measuring):
         config = options.base_config(self.preset)
         device = options.resolve_device(self.device)
         threads = self.cores
-        options.check_count("n", self.n)
+        options.within("n", self.n)
         options.within("wanted", self.wanted, 1, MOST_SEEDS)
         from assignadd.dynamics.trajectory import accuracy_curves
         from assignadd.network import networks_of
@@ -159,12 +141,10 @@ class Reproduce(OnDevice, Measuring):
             say(f"{n_binding} of {first_seed + SEEDS_PER_ROUND} seeds have learned binding so far")
         prepare("cpu", 1, config)  # each process that measures has one thread
         networks = [network for run in runs for network in networks_of(run, n=self.n)[0]]
-        command = f"assignadd reproduce --preset {self.preset}"
-        if self.wanted != Reproduce.wanted:  # the default
-            command += f" --wanted {self.wanted}"
         judging = Judging(runs=tuple(str(run.path) for run in runs), n=self.n)
-        populations = read_populations(networks, judging)
-        report_on_screen(networks, populations, self.out, claims_command(judging), command, threads)
+        wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"  # the default
+        command = f"assignadd reproduce --preset {self.preset}{wanted}"
+        report_on_screen(networks, judging, self.out, command, threads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,17 +176,11 @@ class Explore(Parallel):
         for run in runs:
             require_built_in(run.config, "explore")
             prepare("cpu", self.cores, run.config)
-            step, stack = run.at()
-            for reason in run.unsound(step, stack).values():
-                note(f"{reason}; it is left out")
+            note(*(f"{reason}; it is left out" for reason in run.unsound(*run.at()).values()))
         settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
+        command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
         with console.status("reading") as status:
-
-            def listener(what: str, done: int, total: int) -> None:
-                status.update(f"{what} ({done} of {total})" if total > 1 else what)
-
-            command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
-            page = export(runs, self.out, settings, command, listener)
+            page = export(runs, self.out, settings, command, status.update)
         if len({run.config.task for run in runs}) > 1:
             names = " and ".join(run.name for run in runs)
             say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")

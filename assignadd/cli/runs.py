@@ -17,7 +17,7 @@ from assignadd.config.errors import RunError
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
-    from assignadd.sweeps.shipped import ShippedTable
+    from assignadd.sweeps.results import ShippedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +230,7 @@ class Tables(Printing):
     """A table, such as census; without one, all tables are listed."""
 
     def main(self) -> Output:
-        from assignadd.sweeps.shipped import TABLES, columns_of, shipped_table
+        from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:
             rows = [(table.name, table.frame().height, table.about) for table in TABLES.values()]
@@ -251,10 +251,5 @@ class Tables(Printing):
 def _about(table: ShippedTable) -> dict[str, object]:
     """What --json says of a table: its name, what it is about, its rows, and the command and commit that made it."""
     command, commit = table.made_by
-    return {
-        "name": table.name,
-        "about": table.about,
-        "rows": table.frame().height,
-        "command": command,
-        "commit": commit,
-    }
+    rows = table.frame().height
+    return {"name": table.name, "about": table.about, "rows": rows, "command": command, "commit": commit}

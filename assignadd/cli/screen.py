@@ -20,9 +20,8 @@ from rich.text import Text
 from assignadd.config.errors import LONGEST_LINE, printable, shortened
 
 console = Console(highlight=False)
-# How many lines people see unless they ask for all.
+# How many lines people see unless they ask for all, and how many rows a table keeps at least when it is cut to fit.
 MOST_LINES = 40
-# How many rows a table keeps at least when it is cut to fit them.
 LEAST_ROWS = 3
 # Tables of at most this many rows are shown with their details.
 FEW_ROWS = 8
@@ -53,7 +52,7 @@ class Column:
     """Its name in --json and --csv."""
     label: str = ""
     """Its heading for people, with the unit; the name unless given."""
-    form: str = ""
+    form: str = ","
     """How a number is written for people, such as ".3f"."""
     only: Literal["", "data", "people", "detail"] = ""
     """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few."""
@@ -64,7 +63,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What people read above the column."""
         return printable(self.label or self.name)
 
     def text(self, value: Any) -> str:
@@ -74,14 +72,11 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
-            return format(value, self.form or ",")
+            return format(value, self.form)
         return printable(str(value))
 
     def style_of(self, value: Any) -> str:
-        """The style in which a value is printed; empty for plain text."""
-        if self.style is None or value is None:
-            return ""
-        return self.style(value)
+        return "" if self.style is None or value is None else self.style(value)
 
 
 @dataclass(frozen=True)
@@ -130,43 +125,36 @@ def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequ
 
     It has a column for each model; if they are many, columns for the lowest, the median and the highest value instead.
     """
-    if len(seeds) <= MOST_COLUMNS:
-        headings = [f"seed {seed}" for seed in seeds]
-        cells = [(quantity, *values) for quantity, values in rows.items()]
-    else:
+    headings = [f"seed {seed}" for seed in seeds]
+    cells = [(quantity, *values) for quantity, values in rows.items()]
+    if len(seeds) > MOST_COLUMNS:
         title = f"{title}, {len(seeds)} models"
         headings = ["lowest", "median", "highest"]
         cells = [(quantity, *_range(values)) for quantity, values in rows.items()]
-    table_columns = [Column("quantity", " "), *(Column(heading, form=".3f") for heading in headings)]
-    return Table(title, table_columns, cells, caption)
+    return Table(title, [Column("quantity", " "), *(Column(text, form=".3f") for text in headings)], cells, caption)
 
 
 def _range(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
-    """The lowest, the median and the highest value; None and NaN are left out, and three None stand for no value."""
+    """The lowest, the median and the highest of the values that are not None or NaN."""
     present = [value for value in values if value is not None and not math.isnan(value)]
-    if not present:
-        return None, None, None
-    return min(present), statistics.median(present), max(present)
+    return (min(present), statistics.median(present), max(present)) if present else (None, None, None)
 
 
 def print_output(output: Output, options: Printing) -> None:
     """Prints the result of a command: as JSON, as CSV or for people, as its options say."""
-    first_table = next((part for part in output.parts if isinstance(part, Table)), None)
-    table = output.csv or first_table
+    table = output.csv or next((part for part in output.parts if isinstance(part, Table)), "")
     if options.json:
-        document = output.json
-        if document is None and isinstance(table, Table):
-            document = table.records
+        document = table.records if output.json is None and isinstance(table, Table) else output.json
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-    elif options.csv and isinstance(table, Table):
+    elif not options.csv:
+        for line in screen_lines(output.parts, options.all):
+            console.print(line, soft_wrap=True)
+    elif isinstance(table, str):
+        sys.stdout.write(table)
+    else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(column.name for column in table.columns if column.only != "people")
         writer.writerows(record.values() for record in table.records)
-    elif options.csv:
-        sys.stdout.write(str(table or ""))  # a CSV that the command has written itself
-    else:
-        for line in screen_lines(output.parts, options.all):
-            console.print(line, soft_wrap=True)
 
 
 def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[Text]:
@@ -178,8 +166,7 @@ def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[
     tables = {i: part for i, part in enumerate(parts) if isinstance(part, Table)}
     if not everything:
         for i in sorted(tables, key=lambda i: len(blocks[i]), reverse=True):
-            empty_lines = 2 * len(tables)
-            excess = sum(map(len, blocks)) + empty_lines - MOST_LINES
+            excess = sum(map(len, blocks)) + 2 * len(tables) - MOST_LINES  # two empty lines around each table
             if excess > 0:
                 blocks[i] = _cut_lines(tables[i], len(blocks[i]) - excess)
     lines: list[Text] = []
@@ -191,45 +178,31 @@ def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[
 
 
 def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
-    """All lines of one part of an output.
-
-    A row is a paragraph if the table has details and is short (or everything is asked for), else a line of cells.
-    """
+    """All lines of one part of an output; rows with details are paragraphs if they are few or all is asked for."""
     if isinstance(part, str):
         return _paragraph(part)
     if isinstance(part, Text):
         return list(part.wrap(console, console.width))
     has_details = any(column.only == "detail" for column in part.columns)
     if has_details and (everything or len(part.rows) <= FEW_ROWS):
-        blocks = [_row_as_paragraph(part.columns, row) for row in part.rows]
+        rows = [_row_as_paragraph(part.columns, row) for row in part.rows]
     else:
-        blocks = _row_blocks(part)
-    return [*_title(part), *(line for block in blocks for line in block), *_paragraph(part.caption)]
+        headings, rows = _headings_and_rows(part)
+        rows.insert(0, headings)
+    return [*_paragraph(part.title, "bold"), *(line for row in rows for line in row), *_paragraph(part.caption)]
 
 
 def _cut_lines(table: Table, most: int) -> list[Text]:
-    """The lines of a table without its details, and with as many of its first rows as fit into `most` lines.
-
-    At least three rows are shown, and a line that says how to see the rest.
-    """
-    headings, *rows = _row_blocks(table)  # the lines of the headings, then those of each row
-    title = _title(table)
-    caption = _paragraph(table.caption)
+    """A table without details, with as many rows as fit into `most` lines, and a line that says how to see the rest."""
+    title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
+    headings, rows = _headings_and_rows(table)
+    room = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
     n_shown = len(rows)
-    lines_around_rows = len(title) + len(headings) + 1 + len(caption)  # 1 for the line with the hint
-    while n_shown > LEAST_ROWS and lines_around_rows + sum(map(len, rows[:n_shown])) > most:
+    while n_shown > LEAST_ROWS and sum(map(len, rows[:n_shown])) > room:
         n_shown -= 1
     left_out = "... without their details" if n_shown == len(rows) else f"... {n_shown:,} of {len(rows):,} rows"
-    row_lines = [line for row in rows[:n_shown] for line in row]
-    return [*title, *headings, *row_lines, Text(f"{left_out}: {HINT}", "dim"), *caption]
-
-
-def _title(table: Table) -> list[Text]:
-    """The lines of a table's title, in bold."""
-    lines = _paragraph(table.title)
-    for line in lines:
-        line.stylize("bold")
-    return lines
+    shown = [line for row in rows[:n_shown] for line in row]
+    return [*title, *headings, *shown, Text(f"{left_out}: {HINT}", "dim"), *caption]
 
 
 class _Cells:
@@ -240,54 +213,53 @@ class _Cells:
         self.values = values
         self.texts = [column.text(value) for value in values]
         self.is_number = all(value is None or isinstance(value, int | float) for value in values)
-        self.widest = max(map(len, [column.heading, *self.texts]))
         unbroken = column.heading.split()  # the pieces of text that stay on one line
         for text in self.texts:
-            if self.is_number or len(text) <= SHORT:
-                unbroken.append(text)
-            else:
-                unbroken += text.split()
+            unbroken += [text] if self.is_number or len(text) <= SHORT else text.split()
         self.narrowest = max(map(len, unbroken), default=0)
+        self.widest = max(map(len, [column.heading, *self.texts]))
 
 
-def _row_blocks(table: Table) -> list[list[Text]]:
-    """The lines of the headings (the first entry) and of each row, without details.
+def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
+    """The lines of the headings, and those of each row, without details.
 
     Cells stand side by side if the screen is wide enough for it; else a row is a paragraph, and there are no headings.
     """
-    shown = [
+    columns = [
         _Cells(column, [row[i] for row in table.rows])
         for i, column in enumerate(table.columns)
         if column.only in ("", "people")
     ]
     for gap in (2, 1):  # spaces between two columns
-        gaps = gap * (len(shown) - 1)
-        widths = _widths(shown, console.width - gaps)
-        if widths is not None:
-            headings = _side_by_side(shown, [cells.column.heading for cells in shown], widths, gap)
-            headings.append(Text("─" * (sum(widths) + gaps), "dim"))
-            blocks = [headings]
-            for row in range(len(table.rows)):
-                blocks.append(_side_by_side(shown, [cells.texts[row] for cells in shown], widths, gap, row))
-            return blocks
-    without_details = [cells.column for cells in shown]
-    rows = zip(*(cells.values for cells in shown), strict=True)
-    return [[], *(_row_as_paragraph(without_details, row) for row in rows)]
+        gaps = gap * (len(columns) - 1)
+        widths = _widths(columns, console.width - gaps)
+        if widths:
+            headings = [(cells.column.heading, "bold") for cells in columns]
+            rule = Text("─" * (sum(widths) + gaps), "dim")
+            rows = [
+                [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in columns]
+                for i in range(len(table.rows))
+            ]
+            in_lines = [_side_by_side(columns, texts, widths, gap) for texts in (headings, *rows)]
+            return [*in_lines[0], rule], in_lines[1:]
+    shown = [cells.column for cells in columns]
+    values = zip(*(cells.values for cells in columns), strict=True)
+    return [], [_row_as_paragraph(shown, row) for row in values]
 
 
-def _widths(shown: Sequence[_Cells], total: int) -> list[int] | None:
-    """The width of each column, at most `total` characters in all; None where even the narrowest do not fit.
+def _widths(columns: Sequence[_Cells], total: int) -> list[int]:
+    """The width of each column, at most `total` characters in all; empty where even the narrowest do not fit.
 
-    Each column begins with its narrowest width, and those that need the fewest characters more are served first: each
-    has what it needs, but at most an equal share of what is left for it and the columns after it.
+    Those that need the fewest characters more than their narrowest are served first, each with what it needs, but at
+    most an equal share of what is left.
     """
-    widths = [cells.narrowest for cells in shown]
-    wishes = [cells.widest - cells.narrowest for cells in shown]
+    widths = [cells.narrowest for cells in columns]
     left = total - sum(widths)
     if left < 0:
-        return None
-    columns_left = len(shown)
-    for i in sorted(range(len(shown)), key=lambda i: wishes[i]):
+        return []
+    wishes = [cells.widest - cells.narrowest for cells in columns]
+    columns_left = len(columns)
+    for i in sorted(range(len(columns)), key=wishes.__getitem__):
         extra = min(wishes[i], left // columns_left)
         widths[i] += extra
         left -= extra
@@ -296,23 +268,17 @@ def _widths(shown: Sequence[_Cells], total: int) -> list[int] | None:
 
 
 def _side_by_side(
-    shown: Sequence[_Cells], texts: Sequence[str], widths: Sequence[int], gap: int, row: int | None = None
+    columns: Sequence[_Cells], texts: Sequence[tuple[str, str]], widths: Sequence[int], gap: int
 ) -> list[Text]:
-    """The lines of one row of a table: a text for each column, wrapped between words to the width of that column.
-
-    `row` is the index of the row, whose values give the styles; without it the texts are headings, in bold.
-    """
-    wrapped = [_wrapped(text, width) for text, width in zip(texts, widths, strict=True)]
+    """The lines of one row: for each column a text, in its style, wrapped between words to the column's width."""
+    wrapped = [_wrapped(text, width) for (text, _), width in zip(texts, widths, strict=True)]
     lines = []
     for pieces in zip_longest(*wrapped, fillvalue=""):  # the pieces of all cells that stand on one line
-        line = Text()
-        for cells, piece, width in zip(shown, pieces, widths, strict=True):
-            if line:
-                line.append(" " * gap)
-            to_the_right = cells.is_number or cells.column.only == "people"
-            padded = piece.rjust(width) if to_the_right else piece.ljust(width)
-            style = "bold" if row is None else cells.column.style_of(cells.values[row])
-            line.append(padded, style)
+        cells = []
+        for column, piece, (_, style), width in zip(columns, pieces, texts, widths, strict=True):
+            to_the_right = column.is_number or column.column.only == "people"
+            cells.append(Text(piece.rjust(width) if to_the_right else piece.ljust(width), style))
+        line = Text(" " * gap).join(cells)
         line.rstrip()
         lines.append(line)
     return lines
@@ -320,15 +286,14 @@ def _side_by_side(
 
 def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list[Text]:
     """A row as a paragraph: the first two cells are its heading, then the numbers, then each detail on its own line."""
-    cells = list(zip(row_columns, row, strict=True))
+    cells = zip(row_columns, row, strict=True)
     shown = [(column, value) for column, value in cells if column.only != "data" and value is not None]
     heading = [Text(column.text(value), f"bold {column.style_of(value)}") for column, value in shown[:2]]
     numbers: list[str] = []
     details: list[str] = []
     for column, value in shown[2:]:
         if column.only == "detail":
-            prefix = f"{column.label}: " if column.label else ""
-            details.append(prefix + column.text(value))
+            details.append(f"{column.label}: {column.text(value)}" if column.label else column.text(value))
         elif value != "":
             numbers.append(f"{column.heading}: {column.text(value)}")
     lines = [Text(": ").join(heading)]
@@ -338,14 +303,13 @@ def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list
     return lines
 
 
-def _paragraph(text: str) -> list[Text]:
+def _paragraph(text: str, style: str = "") -> list[Text]:
     """Plain text in lines that fit the screen; the pieces of a line that is wrapped have its indent."""
     lines: list[Text] = []
     for line in text.splitlines():
         words = line.lstrip()
         indent = " " * (len(line) - len(words))
-        for piece in _wrapped(printable(words), console.width - len(indent)):
-            lines.append(Text(indent + piece))
+        lines += [Text(indent + piece, style) for piece in _wrapped(printable(words), console.width - len(indent))]
     return lines
 
 
@@ -369,13 +333,6 @@ def note(*texts: str) -> None:
 
 @contextmanager
 def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
-    """A listener to call with (done, total), which shows both on a terminal, as in "measuring: 3 of 40 checkpoints".
-
-    Nothing is shown where the output is not a terminal.
-    """
+    """A listener to call with (done, total), which a terminal shows as in "measuring: 3 of 40 checkpoints"."""
     with console.status(Text(title)) as status:
-
-        def listener(done: int, total: int) -> None:
-            status.update(Text(f"{title}: {done:,} of {total:,} {things}"))
-
-        yield listener
+        yield lambda done, total: status.update(Text(f"{title}: {done:,} of {total:,} {things}"))

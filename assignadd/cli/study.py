@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.options import positional
-from assignadd.cli.progress import showing_sweep
-from assignadd.cli.screen import Column, Output, Table, columns, note, say
+from assignadd.cli.screen import Column, Output, Table, columns, say
 from assignadd.cli.sweep import ManyModels, plan_table
-from assignadd.config.errors import UsageError, did_you_mean, one_of
+from assignadd.cli.train import showing_sweep
+from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from assignadd.study.study import Study as StatedStudy
     from assignadd.study.table import StudyTable
-    from assignadd.sweeps.engine import Plan
-    from assignadd.sweeps.settings import Sweep
+    from assignadd.sweeps.plan import Plan
+
+FINDINGS = Path("findings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class Study(ManyModels):
     command continues an interrupted study. OUT/NAME.parquet has a row per network, OUT/NAME.json says how it was made,
     OUT/figure.svg is the figure.
 
-    --json prints a list of studies, plans for --dry-run, or results with "study", "cells", "statements", "table".
+    --json prints a list of folders, plans for --dry-run, or results with "study", "cells", "statements", "table".
     """
 
     path: Path | None = positional(None)  # noqa: RUF009 (makes a field)
@@ -44,117 +47,73 @@ class Study(ManyModels):
     """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
 
     def main(self) -> Output:
-        from assignadd.study.files import save_figure, studies_in
+        from assignadd.study.files import save_figure
         from assignadd.user_file import user_module
 
         if self.path is None:
             return _listed()
-        _check_path(self.path)
         module = user_module(self.path)
-        studies = self._chosen(studies_in(self.path, module))
+        studies = self._chosen(self.path, module)
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
-            tables = {name: _stored_table(study, self.path, self.out) for name, study in studies.items()}
+            beside = self.path if self.path.is_dir() else self.path.parent
+            places = {name: (self.out or beside, beside, folders[name]) for name in studies}
+            tables = {name: _stored_table(study, places[name]) for name, study in studies.items()}
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)
         if self.dry_run:
-            summaries = {}
-            for name, study in studies.items():
-                _, _, summaries[name] = self._plan(study, folders[name])
-            shown = [plan_table(f"study {name}", summary) for name, summary in summaries.items()]
-            return Output(shown, list(summaries.values()))
+            summaries = [self._plan(study, folders[name])[1] for name, study in studies.items()]
+            return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
         return _results(tables, folders, save_figure(module, tables, first_folder))
 
-    def _chosen(self, studies: dict[str, StatedStudy]) -> dict[str, StatedStudy]:
+    def _chosen(self, path: Path, module: ModuleType) -> dict[str, StatedStudy]:
         """Of the studies of a file, by name, the one called NAME; all of them if no name is given."""
-        if self.name is None:
-            if len(studies) > 1 and self.out and not self.show:
-                raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
-            return studies
-        if self.name not in studies:
+        from assignadd.study.files import studies_in
+
+        studies = studies_in(path, module)
+        if self.name is not None and self.name not in studies:
             raise UsageError(f"no study {self.name} in {self.path}: expected {one_of(self.name, studies)}")
-        return {self.name: studies[self.name]}
+        if self.name is None and len(studies) > 1 and self.out and not self.show:
+            raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
+        return studies if self.name is None else {self.name: studies[self.name]}
 
-    def _plan(self, study: StatedStudy, out: Path) -> tuple[Sweep, Plan, dict[str, Any]]:
-        """The sweep that trains a study, its plan, and a summary of it."""
-        from assignadd.sweeps.engine import plan
-
-        device, threads = self.where
-        sweep = study.sweep(self.n_seeds, self.steps, self.tf32)
-        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
-        summary = planned.summary(sweep) | {"study": study.name, "engine": self.engine, "out": str(out)}
-        return sweep, planned, summary
+    def _plan(self, study: StatedStudy, out: Path) -> tuple[Plan, dict[str, Any]]:
+        """What remains to be trained of a study, and what --dry-run prints of it."""
+        planned, summary = self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
+        return planned, summary | {"study": study.name}
 
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         """The table of a study, after training what is missing."""
         from assignadd.study.files import run_study
 
-        sweep, planned, summary = self._plan(study, out)
-        quiet = self.json or self.csv
-        if not quiet:
+        planned, summary = self._plan(study, out)
+        if not self.quiet:
             say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
-        with showing_sweep(study.name, planned.jobs, quiet) as listener:
-            return run_study(
-                study, sweep, out, self.typed, listener, self.path, device=planned.device, cores=self.cores,
-                engine=self.engine, address=self.address, per_gpu=self.per_gpu,
-            )  # fmt: skip
-
-
-def _check_path(path: Path) -> None:
-    """Refuses a path that does not exist and is nearly the folder, or its name, of a study of the repository.
-
-    Other paths that do not exist are refused where the file is read.
-    """
-    from assignadd.study.files import study_folders
-
-    folders = study_folders()
-    suggestion = did_you_mean(path, [*folders, *(folder.name for folder in folders)])
-    if suggestion and not path.exists():
-        raise UsageError(f"no study at {path}{suggestion} They are in {folders[0].parent}/")
-
-
-def _stored_table(study: StatedStudy, path: Path, out: Path | None) -> StudyTable:
-    """The table of a study, from the first of these folders that has it: `out`, that of its file, and its default one.
-
-    `path` is that of the study's file or folder.
-    """
-    from assignadd.study.files import read_study, table_file
-
-    beside_study = path if path.is_dir() else path.parent
-    folders = [beside_study, Path("runs") / "studies" / study.name]
-    if out is not None:
-        folders.insert(0, out)
-    for folder in folders:
-        if table_file(study, folder).exists():
-            return read_study(study, folder)
-    return read_study(study, beside_study)  # raises the error that names the missing file
+        with showing_sweep(study.name, planned.jobs, self.quiet) as listener:
+            return run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
 
 
 def _listed() -> Output:
-    """A row for each study of the repository, and whether its table is there.
-
-    Of another project, whose files nobody has named, a row for each folder alone: reading a study executes its file.
-    """
-    import assignadd
-    from assignadd.study.files import FINDINGS, studies_in, study_folders, table_file
-
-    is_ours = FINDINGS.resolve() == Path(assignadd.__file__).resolve().parents[1] / FINDINGS
-    rows: list[tuple[Any, ...]] = []
-    for folder in study_folders():
-        if not is_ours:
-            rows.append((str(folder), None, None, None, None, None))
-            continue
-        for study in studies_in(folder).values():
-            has_table = table_file(study, folder).exists()
-            rows.append((str(folder), study.name, study.question, study.n_models, study.steps, has_table))
-    table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
-    executes = "" if is_ours else ", which executes its study.py"
-    table = Table("studies", table_columns, rows, f"`assignadd study PATH [STUDY] --show` shows one{executes}")
+    """The folders of studies in findings/ with the question of each, the title of its README; nothing is executed."""
+    rows = []
+    for file in sorted(FINDINGS.glob("*/study.py")):
+        readme = file.with_name("README.md")
+        title = readme.read_text().partition("\n")[0] if readme.exists() else ""
+        rows.append((str(file.parent), title.removeprefix("# ")))
     if not rows:
-        note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
-    return Output([table] if rows else [], table.records, table)
+        raise UsageError(f"no studies in {FINDINGS}/ here; `assignadd study PATH` takes a file or a folder of yours")
+    caption = "`assignadd study PATH --show` shows what came out of one"
+    return Output([Table("studies", columns("path", "question"), rows, caption)])
+
+
+def _stored_table(study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
+    """The table of a study in the first of these folders that has it."""
+    from assignadd.study.files import read_study, table_file
+
+    having = [folder for folder in folders if table_file(study, folder).exists()]
+    return read_study(study, having[0] if having else folders[0])
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
@@ -175,26 +134,22 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
         summaries.append((name, study.question, table.frame.height, counted))
         if len(tables) == 1:
-            parts.append(cells)
-            parts += [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-            if statements.rows:
-                parts.append(statements)
+            meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+            parts = [cells, *meanings, *([statements] if statements.rows else [])]
     if len(tables) > 1:
         caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
-        parts.append(Table("studies", columns("study", "question", "networks", "statements"), summaries, caption))
-    if figure:
-        parts.append(str(figure))
-    return Output(parts, documents)
+        parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
+    return Output([*parts, *([str(figure)] if figure else [])], documents)
 
 
 def _cells(table: StudyTable) -> Table:
     """A row per cell of a study: networks, shares of the outcomes and medians of the numbers, with their intervals."""
     study = table.study
     table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
-    for name in study.outcomes:
-        table_columns += [Column(name, form=".2f"), *_interval_columns(name)]
-    for name in study.numbers:
-        table_columns += [Column(name, form=".3g"), *_interval_columns(name)]
+    for names, form in ((study.outcomes, ".2f"), (study.numbers, ".3g")):
+        for name in names:
+            ends = [Column(f"{name} {end}", only="data") for end in ("low", "high")]
+            table_columns += [Column(name, form=form), *ends]
     rows = []
     for cell, frame in table.cells.items():
         row: list[Any] = [cell, frame.height, int(frame["diverged"].sum())]
@@ -206,11 +161,6 @@ def _cells(table: StudyTable) -> Table:
             row += [median, interval.low, interval.high] if interval else [median, None, None]
         rows.append(row)
     return Table(study.name, table_columns, rows, study.question)
-
-
-def _interval_columns(name: str) -> list[Column]:
-    """The columns with the ends of the interval of a number, for --json and --csv alone."""
-    return [Column(f"{name} low", only="data"), Column(f"{name} high", only="data")]
 
 
 def _statements(table: StudyTable) -> Table:

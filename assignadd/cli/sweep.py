@@ -1,4 +1,4 @@
-"""assignadd sweep: a grid of settings times seeds, and a table of what came out"""
+"""assignadd sweep: a grid of settings times seeds, and one table"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OwnFiles, positional
-from assignadd.cli.progress import showing_sweep
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import named_measure, note_not_defined
-from assignadd.config import Config
+from assignadd.cli.train import named_measure, note_not_defined, showing_sweep
+from assignadd.config import has_code_of_user
 from assignadd.config.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from assignadd.sweeps.settings import Sweep as SweepSettings
+    from assignadd.sweeps.plan import Plan
+    from assignadd.sweeps.plan import Sweep as SweepSettings
 
 # Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
 EVERY = {"seeds": 250}
@@ -43,14 +43,21 @@ class ManyModels(OnDevice, Printing):
     """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
     sweep."""
     dry_run: bool = False
-    """Print cells, stacks and an estimate of the time, and train nothing."""
-    typed: str = options.as_typed()
+    """Print cells and stacks, and train nothing."""
+    typed: str = ""  # the whole command line, for the record of how a table was made
+
+    def plan(self, sweep: SweepSettings, out: Path) -> tuple[Plan, dict[str, Any]]:
+        """What remains to be trained of a sweep, and what --dry-run prints of it."""
+        from assignadd.sweeps.plan import Machines, plan
+
+        options.within("per_gpu", self.per_gpu, 1, 64)
+        device = options.resolve_device(self.device, self.engine)
+        planned = plan(sweep, out, Machines(device, self.cores, self.per_gpu, self.engine, self.address))
+        return planned, planned.dry_run() | {"out": str(out)}
 
     @property
-    def where(self) -> tuple[str, int]:
-        """The device, and how many processes train on a CPU."""
-        options.within("per_gpu", self.per_gpu, 1, 64)
-        return options.resolve_device(self.device, self.engine), self.cores
+    def quiet(self) -> bool:
+        return self.json or self.csv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,67 +92,59 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
-        device, threads = self.where
         if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
             raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")
-        sweep = requested_sweep(self, self.base)
+        sweep = self.requested()
         if self.observe is not None:
-            from assignadd.sweeps.jobs import SweepObserver
+            from assignadd.sweeps.final_tests import SweepObserver
 
             first, of_first = sweep.cells[0].in_stack(sweep.config)
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
-        from assignadd.runs.own_files import is_own
-        from assignadd.sweeps.engine import plan, run_sweep
+        from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, tally
 
-        planned = plan(sweep, out, device, threads, per_gpu=self.per_gpu)
+        planned, summary = self.plan(sweep, out)
         if self.dry_run:
-            summary = planned.summary(sweep) | {"engine": self.engine, "out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
-        if not is_own(sweep.config):
+        if not has_code_of_user(sweep.config):
             note_not_defined(sweep.config)
-        with showing_sweep(out.name, planned.jobs, quiet=self.json or self.csv) as listener:
-            results = run_sweep(
-                sweep, out, device, threads, self.engine, self.address, listener, command=self.typed,
-                per_gpu=self.per_gpu,
-            )  # fmt: skip
+        with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
+            results = run_sweep(sweep, out, planned.machines, listener, self.typed)
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
         lines = [f"{counts['table']}: {counts['models']} models, {results.height:,} rows"]
-        if is_own(sweep.config):
+        if has_code_of_user(sweep.config):
             lines.append(f"{counts['diverged']} diverged")
         else:
             did = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not"
             lines.append(f"{did}, {counts['diverged']} diverged")
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
+    def requested(self) -> SweepSettings:
+        """The sweep that the options ask for, named or in a file."""
+        from assignadd.runs.config_json import with_files
+        from assignadd.sweeps.plan import NAMES, named_sweep, sweep_from_file
 
-def requested_sweep(args: Sweep, base: Config) -> SweepSettings:
-    """The sweep that the options ask for, named or in a file; `base` has the settings that they leave out."""
-    from assignadd.runs.own_files import is_own, with_files
-    from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
-
-    base = with_files(base, args.task_, args.network)
-    every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
-    record = replace(
-        base.record, eval_every=every, measure_every=0 if is_own(base) else every, checkpoint_every=args.save_every,
-        state_every=NEWEST_STATE_ALONE, final_sequences=args.final_sequences,
-    )  # fmt: skip
-    optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
-    config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
-    seeds = options.parse_seeds(args.seeds) if args.seeds else list(range(args.n_seeds))
-    if args.what in NAMES:
-        return named_sweep(args.what, config, seeds)
-    suggestion = did_you_mean(args.what, NAMES)
-    if suggestion and not Path(args.what).exists():
-        raise UsageError(f"no sweep and no file {args.what!r}{suggestion}")
-    return sweep_from_file(Path(args.what), config, seeds)
+        base = with_files(options.base_config(self.preset, self.config), self.task_, self.network)
+        every = EVERY.get(self.what, USUALLY_EVERY) if self.every is None else self.every
+        record = replace(
+            base.record, eval_every=every, measure_every=0 if has_code_of_user(base) else every,
+            checkpoint_every=self.save_every, state_every=NEWEST_STATE_ALONE, final_sequences=self.final_sequences,
+        )  # fmt: skip
+        optim = base.optim if self.steps is None else replace(base.optim, steps=self.steps)
+        config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=self.tf32))
+        seeds = options.parse_seeds(self.seeds) if self.seeds else list(range(self.n_seeds))
+        if self.what in NAMES:
+            return named_sweep(self.what, config, seeds)
+        suggestion = did_you_mean(self.what, NAMES)
+        if suggestion and not Path(self.what).exists():
+            raise UsageError(f"no sweep and no file {self.what!r}{suggestion}")
+        return sweep_from_file(Path(self.what), config, seeds)
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
-    """What would be trained, and about how long it would take; `summary` is that of a plan, as --json prints it."""
+    """What would be trained; `summary` is that of a plan, as --json prints it."""
     stack_sizes = summary["stacks"]
-    minutes = summary["estimated_seconds"] / 60
     rows = {
         "models": summary["cells"],
         "steps each": summary["steps"],
@@ -153,7 +152,6 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "stacks": f"{len(stack_sizes)}, {summary['finished_stacks']} of them finished",
         "models in a stack": f"up to {max(stack_sizes)}",
         "at a time": f"{summary['at_a_time']} on {summary['device']}",
-        "estimated time": f"{minutes:.1f} min" if minutes <= 90 else f"{minutes / 60:.1f} h",
         "into": summary["out"],
     }
-    return facts(title, rows, "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.")
+    return facts(title, rows)

@@ -1,21 +1,31 @@
-"""assignadd train, assignadd train zoom"""
+"""assignadd train, assignadd train zoom; and the progress of training, also that of sweeps
+
+On a terminal lines are replaced, elsewhere (a log) some are added every half minute.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OneRun, OwnFiles
-from assignadd.cli.progress import showing_training
-from assignadd.cli.screen import note, say
-from assignadd.config import Config, Member, Model, Task
+from assignadd.cli.screen import console, note, say
+from assignadd.config import Config, Member, Model, Task, has_code_of_user
 from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
+    from assignadd.sweeps.plan import Job
+    from assignadd.training.loop import TrainingProgress
     from assignadd.training.trainer import Observer
 
 
@@ -39,13 +49,14 @@ class Train(FromPreset, OwnFiles, OnDevice):
         seeds = options.parse_seeds(self.seeds)
         device = options.resolve_device(self.device)
         threads = self.cores
+        from assignadd.runs.config_json import with_files
         from assignadd.runs.folder import default_folder
-        from assignadd.runs.own_files import with_files
 
         settings = self.settings
-        if self.task_ is not None and settings.task not in (self.base.task, Task()):
+        base = options.base_config(self.preset, self.config)
+        if self.task_ is not None and settings.task not in (base.task, Task()):
             raise UsageError(f"settings of assign-and-add, --task.NAME, do not go with --task {self.task_}")
-        if self.network is not None and settings.model not in (self.base.model, Model()):
+        if self.network is not None and settings.model not in (base.model, Model()):
             raise UsageError(f"settings of the transformer, --model.NAME, do not go with --network {self.network}")
         settings = with_files(settings, self.task_, self.network)
         out = self.out or default_folder(settings, [Member(seed) for seed in seeds])
@@ -55,17 +66,14 @@ class Train(FromPreset, OwnFiles, OnDevice):
 def train_on_screen(
     config: Config, seeds: list[int], out: Path, device: str, threads: int, observe: str | None = None
 ) -> None:
-    """Trains a model of each seed into the folder `out`, shows the progress, and says what came out.
-
-    `observe` names a function in a file of the user's.
-    """
+    """Trains a model of each seed into a folder on the screen; `observe` names a function in a file of the user's."""
     from assignadd.measures.columns import ProgressObserver
     from assignadd.task.splits import splits_of
     from assignadd.training.loop import train_run
 
     members = [Member(seed) for seed in seeds]
     # The progress measures are about the paper's task and transformer.
-    observer: Observer | None = None if config.task.file or config.model.file else ProgressObserver
+    observer: Observer | None = None if has_code_of_user(config) else ProgressObserver
     if observe is not None:
         observer = named_measure(observe, config, members[0], observer)
     seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
@@ -117,8 +125,7 @@ class Zoom(OneRun, OwnFiles):
     """The new run folder. If None, RUN-zoom-STEP beside the run."""
 
     def main(self) -> None:
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.own_files import check_files
+        from assignadd.runs.folder import check_files, open_run
         from assignadd.training.loop import zoom
 
         run = open_run(self.run)
@@ -131,3 +138,100 @@ class Zoom(OneRun, OwnFiles):
             note(f"the weights differ from those of {run.name} from step {differing[0]} on: other rounding here")
         _say_diverged(zoomed)
         say(f"{zoomed.path}: {len(zoomed.steps)} checkpoints from step {zoomed.steps[0]:,} to {zoomed.steps[-1]:,}")
+
+
+# The least time between two reports: on a terminal, and elsewhere.
+SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
+# The accuracies of at most this many models are shown while they train.
+MOST_MODELS = 8
+
+
+class TrainingScreen:
+    """Shows how many of `total` updates are made, how fast, and lines of details."""
+
+    def __init__(self, title: str, total: int, unit: str):
+        self.title = title
+        self.total = total
+        self.unit = unit
+        self.status = console.status(Text(title))
+        self.first: tuple[int, float] | None = None  # updates and time at the first report: a run may be continued
+        self.shown_at = 0.0  # when the last report was shown, in seconds
+
+    def show(self, done: int, details: Callable[[], list[str]]) -> None:
+        """Shows that `done` updates are made, unless the last report was shown just before and more will follow."""
+        now = time.monotonic()
+        self.first = self.first or (done, now)
+        seconds_between = SCREEN_SECONDS if console.is_terminal else LOG_SECONDS
+        if now - self.shown_at < seconds_between and done < self.total:
+            return
+        self.shown_at = now
+        first_done, first_time = self.first
+        line = f"{self.title}: {done:,} of {self.total:,} {self.unit}"
+        if done > first_done:
+            rate = (done - first_done) / (now - first_time)
+            line += f", {rate:,.1f} {self.unit}/s, {(self.total - done) / rate / 60:.1f} min left"
+        lines = [line, *(f"  {detail}" for detail in details())]
+        if console.is_terminal:
+            self.status.start()  # here, as training forks its processes before its first report
+            self.status.update(Text("\n".join(lines)))
+        else:
+            for line in lines:
+                say(line)
+
+
+@contextmanager
+def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[TrainingProgress], None]]:
+    """A listener for training, which shows the steps of a run, and the losses and accuracies of its first models.
+
+    The accuracies are those on the sets that are drawn as in training; of a task of the user's own, on all sets.
+    """
+    from assignadd.task.evalsets import all_sets
+
+    shown = [s for s in all_sets(task) if task.file is not None or s.name.endswith(" train")]
+    labels = {s.name: s.label.split(",")[0] for s in shown}  # such as "literals alone"
+    screen = TrainingScreen(title, steps, "steps")
+
+    def listener(progress: TrainingProgress) -> None:
+        for text in progress.notes:
+            say(f"note: {text}", "yellow")
+        screen.show(progress.step, lambda: _model_lines(progress, labels))
+
+    try:
+        yield listener
+    finally:
+        screen.status.stop()
+
+
+def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str]:
+    """A line for each of the first models: its loss, and its last accuracies; none before the first evaluation."""
+    lines = []
+    for row, loss in zip(progress.rows[:MOST_MODELS], progress.losses, strict=False):
+        accuracies = ", ".join(f"{label} {row['accuracy'][name]:.2f}" for name, label in labels.items())
+        shown_loss = "" if math.isnan(loss) else f"loss {loss:.3f}; "
+        lines.append(f"seed {row['seed']}: {shown_loss}accuracy at step {row['step']:,}: {accuracies}")
+    return lines
+
+
+@contextmanager
+def showing_sweep(title: str, jobs: Sequence[Job], quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A listener to call with (index of a job, its step), which shows the progress of all jobs together.
+
+    A job trains a stack of models. Updates are counted once for each model; nothing is shown if `quiet`.
+    """
+    steps = [job.done for job in jobs]  # of each job, the last step that was reported
+    screen = TrainingScreen(title, sum(job.config.optim.steps * len(job.members) for job in jobs), "model-steps")
+
+    def details() -> list[str]:
+        n_finished = sum(step >= job.config.optim.steps for step, job in zip(steps, jobs, strict=True))
+        return [f"{n_finished} of {len(jobs)} stacks finished"]
+
+    def listener(index: int, step: int) -> None:
+        steps[index] = max(step, steps[index])
+        if not quiet:
+            updates = sum(done * len(job.members) for done, job in zip(steps, jobs, strict=True))
+            screen.show(updates, details)
+
+    try:
+        yield listener
+    finally:
+        screen.status.stop()

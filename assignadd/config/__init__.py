@@ -215,8 +215,7 @@ def validate(config: Config) -> None:
     for name, setting_field in SETTINGS.items():
         value = attrgetter(name)(config)  # the name has a dot: of a section and of its field
         if not _is_accepted(value, setting_field):
-            section, _, field_name = name.partition(".")
-            raise ConfigError(name, value, accepted(section, field_name) or "")
+            raise ConfigError(name, value, accepted(*name.split(".")) or "")
     check_task(config.task)
     _check_files(config)
     _check_model(config.model)
@@ -248,14 +247,11 @@ def _is_accepted(value: object, setting_field: Field[Any]) -> bool:
         if value is None:
             return NoneType in get_args(setting_field.type)
         types = (int,) if _is_whole(setting_field) else (int, float)
-        if not isinstance(value, types) or isinstance(value, bool):
-            return False
-        return limits["low"] <= value <= limits["high"]
+        is_number = isinstance(value, types) and not isinstance(value, bool)
+        return is_number and limits["low"] <= value <= limits["high"]
     if setting_field.type is bool:
         return isinstance(value, bool)
-    if get_origin(setting_field.type) is Literal:
-        return value in get_args(setting_field.type)
-    return True
+    return get_origin(setting_field.type) is not Literal or value in get_args(setting_field.type)
 
 
 def _is_whole(setting_field: Field[Any]) -> bool:
@@ -265,35 +261,41 @@ def _is_whole(setting_field: Field[Any]) -> bool:
 
 def _check_files(config: Config) -> None:
     """Raises a ConfigError for a setting that means nothing for a task or a network of the user's own."""
-    model = config.model
-    if config.task.file is not None:
+    task_file, network_file = config.task.file, config.model.file
+    if task_file is not None:
         for name in ("optim.literals_from", "optim.slot_score", "record.measure_every"):
             if value := attrgetter(name)(config):
-                raise ConfigError(name, value, f"0: the task is {config.task.file.name}")
-    if model.file is None:
+                raise ConfigError(name, value, f"0: the task is {task_file.name}")
+    if network_file is None:
         return
-    if not isinstance(model.file, NetworkFile):
-        raise ConfigError("model.file", model.file, "the description of a network that `--network FILE.py` writes")
-    sizes = [size for _, shape in model.file.weights for size in shape]
-    if not model.file.weights or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ConfigError(f"weights of {model.file.name}", model.file.weights, "names and shapes of weights")
-    of_the_network = [f"model.{f.name}" for f in dataclasses.fields(model) if f.name != "file"]
-    others = ("optim.slot_score", "record.measure_every", "optim.frozen")
-    for name in (*of_the_network, *others, *(f"start.{f.name}" for f in dataclasses.fields(config.start))):
-        default, value = SETTINGS[name].default, attrgetter(name)(config)
-        if value != default:
-            raise ConfigError(name, value, f"{default!r}, its default: the network is {model.file.name}")
+    if not isinstance(network_file, NetworkFile):
+        raise ConfigError("model.file", network_file, "the description of a network that `--network FILE.py` writes")
+    sizes = [size for _, shape in network_file.weights for size in shape]
+    if not network_file.weights or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ConfigError(f"weights of {network_file.name}", network_file.weights, "names and shapes of weights")
+    of_transformers = {"optim.slot_score", "record.measure_every", "optim.frozen"}
+    of_transformers |= {name for name in SETTINGS if name.startswith(("model.", "start."))} - {"model.file"}
+    for name, setting_field in SETTINGS.items():
+        value = attrgetter(name)(config)
+        if name in of_transformers and value != setting_field.default:
+            accepted = f"{setting_field.default!r}, its default: the network is {network_file.name}"
+            raise ConfigError(name, value, accepted)
+
+
+def has_code_of_user(config: Config) -> bool:
+    """Whether the task or the network is the user's own, of which the paper's measures know nothing."""
+    return config.task.file is not None or config.model.file is not None
 
 
 def require_built_in(config: Config, what: str) -> None:
     """Raises a UsageError for a task or a network of the user's own, of which `what` knows nothing."""
-    for made_for, of_run, option, file in (
-        ("the task assign-and-add", "task", "task", config.task.file),
-        ("the package's transformer", "network", "network", config.model.file),
+    for made_for, option, file in (
+        ("the task assign-and-add", "task", config.task.file),
+        ("the package's transformer", "network", config.model.file),
     ):
         if file is not None:
             raise UsageError(
-                f"{what} is for {made_for}, and this run's {of_run} is {file.name}; "
+                f"{what} is for {made_for}, and this run's {option} is {file.name}; "
                 f"`assignadd measure RUN --{option} {file.name}` evaluates it, `assignadd runs show RUN` shows it"
             )
 
@@ -304,10 +306,9 @@ def _check_model(model: Model) -> None:
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
         one_each = f"a tuple with one width or None for each of the {model.n_layers} layers"
         raise ConfigError("model.d_mlp", widths, one_each)
-    for width in widths:
-        is_number = isinstance(width, int) and not isinstance(width, bool)
-        if width is not None and not (is_number and 1 <= width <= 65536):
-            raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+    # True is an int too.
+    if not all(width is None or (type(width) is int and 1 <= width <= 65536) for width in widths):
+        raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
     if not model.direct_path and widths[-1] is None:
         raise ConfigError("model.direct_path", False, "true: there is no MLP after the last layer")
 
@@ -333,13 +334,10 @@ def _check_schedules(config: Config) -> None:
 def _check_start(config: Config) -> None:
     """Raises a ConfigError for names that are no networks, and for parts and MLPs that are not there."""
     start = config.start
-    for name in ("network", "part_from"):
-        network = getattr(start, name)
-        if network is None:
-            continue
+    for name, network in (("start.network", start.network), ("start.part_from", start.part_from)):
         match = NETWORK.fullmatch(network) if isinstance(network, str) else None
-        if match is None or int(match["seed"]) >= 2**63:
-            raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
+        if network is not None and (match is None or int(match["seed"]) >= 2**63):
+            raise ConfigError(name, network, "a run and a seed, such as census-six:3 or census-six:3@50000")
     _check_part("start.part", start.part, config.model)
     for name in ("mlp_in_factor", "mlp_out_factor"):
         factor = getattr(start, name)
@@ -410,17 +408,13 @@ PRESETS: dict[str, Config] = {
     "authors": Config(task=Task(banned_first="kl", banned_second="ab")),
     # Learns the whole task in about a minute on one core; nearly every seed binds.
     "tiny": Config(
-        task=Task(
-            modulus=23, n_vars=6, length=10, max_assignments=3, seen_fraction=0.8, banned_first="a", banned_second="b"
-        ),
+        task=Task(23, n_vars=6, length=10, max_assignments=3, seen_fraction=0.8, banned_first="a", banned_second="b"),
         model=Model(d_model=64, d_head=64, d_mlp=(None, 128)),
         optim=Optim(lr=4e-3, weight_decay=0.1, batch=128, steps=10_000),
     ),
     # Runs every part of the package in seconds; nothing is learned.
     "smoke": Config(
-        task=Task(
-            modulus=7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"
-        ),
+        task=Task(7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"),
         model=Model(d_model=16, d_head=16, d_mlp=(None, 32)),
         optim=Optim(batch=32, steps=60),
         record=Recording(eval_every=20, eval_sequences=64, checkpoint_every=20, state_every=40),

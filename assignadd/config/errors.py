@@ -10,13 +10,7 @@ LONGEST_LINE = 1000
 
 def printable(text: str) -> str:
     """A text that a terminal shows and does not obey: control characters and bytes that are not UTF-8 as escapes."""
-    shown = []
-    for character in text:
-        if character.isprintable():
-            shown.append(character)
-        else:
-            shown.append(character.encode("unicode_escape", "backslashreplace").decode())
-    return "".join(shown)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def shortened(text: str, most: int) -> str:

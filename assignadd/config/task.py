@@ -3,9 +3,8 @@
 import math
 import re
 import string
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from assignadd.config.errors import ConfigError
@@ -24,6 +23,8 @@ MOST_TUPLES = 1 << 20
 SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
 # The setting with the letters banned from each operand slot.
 BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
+# Settings that only pairs of numbers have, with the values that change nothing.
+FOR_PAIRS = {"unordered_split": False, "seen_doubles": None, "held_out_distance": None, "doubles_weight": 1}
 TUPLES = {1: "number", 2: "pair of numbers", 3: "triple of numbers", 4: "quadruple of numbers"}
 
 
@@ -195,11 +196,6 @@ def check_task(task: Task) -> None:
     _check_bans(task)
     _check_operation(task)
     _check_sizes(task)
-    if task.operands != 2:
-        _require(task, "unordered_split", not task.unordered_split, "false: it is for task.operands = 2")
-        _require(task, "seen_doubles", task.seen_doubles is None, "none: it is for task.operands = 2")
-        _require(task, "held_out_distance", task.held_out_distance is None, "none: it is for task.operands = 2")
-        _require(task, "doubles_weight", task.doubles_weight == 1, "1: it is for task.operands = 2")
     _check_mix(task)
 
 
@@ -220,9 +216,9 @@ def _check_file(task: Task) -> None:
     if len(names) > MOST_SETS:
         raise ConfigError(f"sets of {file.name}", f"{len(names)} sets", f"at most {MOST_SETS}")
     for f in fields(task):
-        if f.name != "file" and getattr(task, f.name) != f.default:
-            accepted = f"{f.default!r}, its default: the task is {file.name}"
-            raise ConfigError(f"task.{f.name}", getattr(task, f.name), accepted)
+        if f.name != "file":
+            unchanged = getattr(task, f.name) == f.default
+            _require(task, f.name, unchanged, f"{f.default!r}, its default: the task is {file.name}")
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
@@ -238,22 +234,22 @@ def _check_bans(task: Task) -> None:
             continue  # not used
         letters = getattr(task, name)
         distinct = isinstance(letters, str) and len(set(letters)) == len(letters)
-        if not distinct or not set(letters) <= set(task.variables):
-            raise ConfigError(f"task.{name}", letters, f"distinct letters among {task.variables}")
+        is_ban = distinct and set(letters) <= set(task.variables)
+        _require(task, name, is_ban, f"distinct letters among {task.variables}")
 
 
 def _check_operation(task: Task) -> None:
     """Raises a ConfigError for an operation that does not exist or does not fit the modulus or the table."""
     N, operation, table = task.modulus, task.operation, task.table
-    if not isinstance(operation, str) or not named_operation(operation):
-        raise ConfigError("task.operation", operation, f"{OPERATIONS}, or a file with a table of answers")
-    affine = AFFINE.fullmatch(operation)
-    if affine and (int(affine[1]) >= N or int(affine[2]) >= N):
-        raise ConfigError("task.operation", operation, f"factors from 0 to {N - 1} after affine")
-    if operation == "dihedral" and N % 2:
-        raise ConfigError("task.modulus", N, "an even number, the order of a dihedral group")
-    if not isinstance(table, tuple) or (operation != "table" and table):
-        raise ConfigError("task.table", table, "none, as task.operation is not table")
+    exists = isinstance(operation, str) and named_operation(operation)
+    _require(task, "operation", exists, f"{OPERATIONS}, or a file with a table of answers")
+    if affine := AFFINE.fullmatch(operation):
+        factors_fit = int(affine[1]) < N and int(affine[2]) < N
+        _require(task, "operation", factors_fit, f"factors from 0 to {N - 1} after affine")
+    if operation == "dihedral":
+        _require(task, "modulus", N % 2 == 0, "an even number, the order of a dihedral group")
+    has_its_table = isinstance(table, tuple) and (operation == "table" or not table)
+    _require(task, "table", has_its_table, "none, as task.operation is not table")
     if operation == "table":
         all_accepted = all(type(entry) is int and 0 <= entry < N for entry in table)  # True is no number here
         if len(table) != N * N or not all_accepted:
@@ -274,6 +270,9 @@ def _check_sizes(task: Task) -> None:
     _require(task, "hops", task.hops < most, shorter)
     _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
     _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[task.operands]}")
+    if task.operands != 2:
+        for name, default in FOR_PAIRS.items():
+            _require(task, name, getattr(task, name) == default, f"{default}: it is for task.operands = 2")
 
 
 def _check_mix(task: Task) -> None:
@@ -289,17 +288,8 @@ def _check_mix(task: Task) -> None:
         enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
         _require(task, "n_vars", task.n_vars >= k, enough)
         _require(task, "max_assignments", task.max_assignments >= k, enough)
+        # By Hall's theorem all slots can differ unless some group of them has fewer variables together than slots.
+        groups = chain.from_iterable(combinations(allowed, size) for size in range(1, k + 1))
+        can_differ = all(len(set().union(*group)) >= len(group) for group in groups)
         different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
-        _require(task, BANS[k - 1], _can_differ(allowed), different_left)
-
-
-def _can_differ(allowed: Sequence[set[str]]) -> bool:
-    """Whether all slots can have different variables, from those allowed in each.
-
-    By Hall's theorem they can unless some group of slots has fewer variables together than slots.
-    """
-    for size in range(1, len(allowed) + 1):
-        for group in combinations(allowed, size):
-            if len(set().union(*group)) < size:
-                return False
-    return True
+        _require(task, BANS[k - 1], can_differ, different_left)

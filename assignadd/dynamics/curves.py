@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -45,17 +44,11 @@ def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay 
     """
     if second is None:
         return None
-    first = Onset(end, end, None) if first is None else first
-    return Delay(
-        steps=second.step - first.step,
-        low=second.low - _latest(first, end),
-        high=_latest(second, end) - first.low,
-    )
-
-
-def _latest(onset: Onset, end: int) -> int:
-    """The latest step at which an onset may have been, at most `end`."""
-    return end if onset.high is None else onset.high  # step 0 is a step: `onset.high or end` would take it for None
+    if first is None:
+        first = Onset(end, end, None)
+    latest_first = end if first.high is None else first.high
+    latest_second = end if second.high is None else second.high
+    return Delay(second.step - first.step, second.low - latest_first, latest_second - first.low)
 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
@@ -88,18 +81,13 @@ def onset(
 
 
 def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the 95 % intervals of shares; the values themselves for a curve without noise.
-
-    The ends of a share that is NaN, of a diverged model, are NaN too.
-    """
+    """The ends of the 95 % intervals of shares; the values themselves for a curve without noise, and for NaN."""
     if n is None:
         return values, values
-    different_shares = set(values[~np.isnan(values)].tolist())
-    intervals = {share: wilson(round(share * n), n) for share in different_shares}
     low, high = values.astype(float), values.astype(float)
-    for i, share in enumerate(values.tolist()):
-        if share in intervals:
-            low[i], high[i] = intervals[share].low, intervals[share].high
+    for i in np.flatnonzero(~np.isnan(values)):
+        interval = wilson(round(float(values[i]) * n), n)
+        low[i], high[i] = interval.low, interval.high
     return low, high
 
 
@@ -150,8 +138,7 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     squares = np.concatenate([[0.0], np.cumsum(values * values, dtype=float)])
     cost = np.full(n + 1, -penalty)  # of the best fit of the first `end` values; there is one change less than plateaus
     last_start = [0] * (n + 1)  # where its last plateau begins
-    places = np.arange(n + 1)
-    starts = places[:1]
+    starts = np.array([0])
     for end in range(1, n + 1):
         deviations = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
         cost_without_penalty = cost[starts] + deviations
@@ -159,7 +146,7 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
         cost[end] = cost_without_penalty[best] + penalty
         last_start[end] = int(starts[best])
         # The other starts are worse for every later end.
-        starts = np.concatenate((starts[cost_without_penalty <= cost[end]], places[end : end + 1]))
+        starts = np.append(starts[cost_without_penalty <= cost[end]], end)
     changes = []
     start = last_start[n]
     while start > 0:  # the first plateau, which begins at 0, is no change
@@ -186,34 +173,22 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
         gain = levels[last] - max(levels[: first + 1])
         scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
         if gain > 0 and gain >= VISIBLE * scatter:
-            visible.append(_spike(steps, values, edges, levels, first, last))
+            steepest = first + 1 + int(np.argmax(np.diff(levels[first : last + 1])))  # the plateau it rises to most
+            visible.append(_spike(steps, values, edges[first + 1], edges[steepest], (levels[first], levels[last])))
     return visible
 
 
-def _spike(
-    steps: np.ndarray, values: np.ndarray, edges: Sequence[int], levels: Sequence[float], first: int, last: int
-) -> Spike:
-    """The spike that rises from plateau `first` to plateau `last`; plateau i begins at index `edges[i]`."""
-    low, high = levels[first], levels[last]
-    increases = [levels[i] - levels[i - 1] for i in range(first + 1, last + 1)]
-    steepest = first + 1 + increases.index(max(increases))  # the plateau to which the curve rises most
-    top_edge = edges[steepest]
-    # The last evaluation that is still low, on the first plateau, and the first one that is high.
-    is_low = values[: edges[first + 1]] <= low + RISES_FROM * (high - low)
-    is_high = values[top_edge:] >= low + RISES_TO * (high - low)
+def _spike(steps: np.ndarray, values: np.ndarray, foot: int, steepest: int, levels: tuple[float, float]) -> Spike:
+    """The spike between two levels that leaves the lower plateau at index `foot` and rises most at index `steepest`."""
+    low, high = levels
+    is_low = values[:foot] <= low + RISES_FROM * (high - low)
+    is_high = values[steepest:] >= low + RISES_TO * (high - low)
     begin = np.flatnonzero(is_low)[-1]
-    end = top_edge + np.flatnonzero(is_high)[0]
-    return Spike(
-        before=int(steps[top_edge - 1]),
-        after=int(steps[top_edge]),
-        low=low,
-        high=high,
-        begin=int(steps[begin]),
-        end=int(steps[end]),
-    )
+    end = steepest + np.flatnonzero(is_high)[0]
+    return Spike(int(steps[steepest - 1]), int(steps[steepest]), low, high, int(steps[begin]), int(steps[end]))
 
 
-def _stairs(steps: np.ndarray, edges: Sequence[int], levels: Sequence[float]) -> list[tuple[int, int]]:
+def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:
     """The plateaus before and after each rise, by their numbers; rises with a short plateau between them are one.
 
     Plateau i begins at index `edges[i]` and has level `levels[i]`.
@@ -223,10 +198,9 @@ def _stairs(steps: np.ndarray, edges: Sequence[int], levels: Sequence[float]) ->
         if levels[i] <= levels[i - 1]:
             continue
         is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-        ends_last_rise = bool(stairs) and stairs[-1][1] == i - 1
-        if ends_last_rise and is_after_short_plateau:
-            first, _ = stairs[-1]
-            stairs[-1] = (first, i)
+        if stairs and stairs[-1][1] == i - 1 and is_after_short_plateau:
+            first, _ = stairs.pop()
+            stairs.append((first, i))
         else:
             stairs.append((i - 1, i))
     return stairs

@@ -1,16 +1,13 @@
 """Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6 and App. B).
 
-Also the variable that comes last, and when every recorded accuracy and every measure with a level reached that level to
-stay. A point of most curves is a share of n sequences; this noise widens the interval of the onset. What is read off
-the weights alone, over all pairs, positions or variables, has no noise: its interval is the distance between
-checkpoints.
+Also the variable that comes last, and the onset of every curve: where its points are shares of n sequences, this noise
+widens the interval of the onset; what is read off the weights alone has no noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +33,7 @@ BINDING_SETS = tuple(s.name for s in EVAL_SETS if s.n_vars and not s.n_banned)
 TRAINED_SETS = tuple(s for s in BINDING_SETS if s.endswith("train"))
 HELD_OUT_SETS = tuple(s for s in BINDING_SETS if s not in TRAINED_SETS)
 REFINEMENT_SETS = tuple(s.name for s in EVAL_SETS if s.n_banned)
+SECOND_SPIKE = 0.05  # the least rise of a second spike, in accuracy
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,8 @@ class Curves:
     n: int
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
-        """From one model's rows of metrics, one for each evaluation."""
-        names = [evalset.name for evalset in RECORDED_SETS if evalset.name in rows[0]["accuracy"]]
-        accuracy = {name: np.array([row["accuracy"][name] for row in rows]) for name in names}
-        return cls(np.array([row["step"] for row in rows]), accuracy, n)
-
-    @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray], n: int) -> Curves:
-        """From one network's columns of a sweep's table."""
+        """From one network's `step` and accuracies by evaluation set; other columns are left out."""
         names = [evalset.name for evalset in RECORDED_SETS if evalset.name in columns]
         return cls(columns["step"], {name: columns[name] for name in names}, n)
 
@@ -111,8 +102,8 @@ class Phases:
     binding     at least 95 % on trained sums with one variable (BINDING_THRESHOLD)
     refinement  at least 95 % on every set with a variable in a banned slot, trained pairs of numbers (THRESHOLD)
 
-    Addition differs from the other two in its level and in its pairs of numbers, so its order with them is judged by
-    `skill_onset`, on sets of the same kind.
+    Addition differs from the other two in its level and in its pairs of numbers: their order is judged by `skill_onset`
+    on sets of the same kind, at one level.
     """
 
     addition: Onset | None
@@ -121,7 +112,7 @@ class Phases:
     first_spike: Spike | None
     """The largest rise of the sets with variables (none banned) after addition came."""
     second_spike: Spike | None
-    """The last rise of the sets with banned slots of at least .05 before refinement came."""
+    """The last rise of the sets with banned slots of at least .05 that begins before refinement came."""
     binds: bool
     """Whether the network binds in the end."""
     trained: Onset | None
@@ -154,11 +145,7 @@ class Phases:
 
 
 def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -> Onset | None:
-    """When the lowest of these sets reached `level` to stay; None for never, or where the task has none of them.
-
-    Two skills are compared on sets of the same kind at one level: trained pairs with trained pairs, held-out pairs with
-    held-out pairs.
-    """
+    """When the lowest of these sets reached `level` to stay; None for never, or where the task has none of them."""
     if not curves.has(sets):
         return None
     return onset(curves.steps, curves.lowest(sets), curves.n, level)
@@ -169,31 +156,15 @@ def find_phases(curves: Curves) -> Phases:
     addition = skill_onset(curves, [ADDITION_SET], ADDITION_THRESHOLD)
     binding = curves.binding
     refinement = skill_onset(curves, REFINEMENT_SETS)
-    first_spike = None
+    first_spike = second_spike = None
     if addition and binding:
         first_spike = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step)
-    return Phases(
-        addition=addition,
-        binding=binding,
-        refinement=refinement,
-        first_spike=first_spike,
-        second_spike=_second_spike(curves, first_spike, refinement),
-        binds=curves.binds,
-        trained=skill_onset(curves, TRAINED_SETS),
-    )
-
-
-# The least rise of a second spike, in accuracy.
-SECOND_SPIKE = 0.05
-
-
-def _second_spike(curves: Curves, first_spike: Spike | None, refinement: Onset | None) -> Spike | None:
-    """The last rise of the sets with banned slots after the first spike that begins before refinement came."""
-    if first_spike is None or refinement is None:
-        return None
-    later = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first_spike.after)
-    before_refinement = [spike for spike in later if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step]
-    return before_refinement[-1] if before_refinement else None
+    if first_spike and refinement:
+        for spike in spikes(curves.steps, curves.mean(REFINEMENT_SETS), first_spike.after):
+            if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
+                second_spike = spike  # the last of them
+    trained = skill_onset(curves, TRAINED_SETS)
+    return Phases(addition, binding, refinement, first_spike, second_spike, curves.binds, trained)
 
 
 @dataclass(frozen=True)
@@ -210,15 +181,11 @@ class CurveOnset:
 
     @property
     def label(self) -> str:
-        """The curve in plain words."""
         return LABELS[self.curve] if self.curve in LABELS else column_label(self.curve)
 
 
 def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[CurveOnset]:
-    """The onsets of all evaluation sets, and of the columns of a measured trajectory that have a level.
-
-    One checkpoint is not a trajectory, so that its columns have no onsets.
-    """
+    """The onsets of all evaluation sets, and of the measures with a level where there are several checkpoints."""
     onsets = []
     for evalset in RECORDED_SETS:
         if evalset.name in curves.accuracy:
@@ -239,7 +206,6 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
 
 def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
-    """The onset of one curve, each point of which is a share of `n` sequences (None: without noise)."""
     reached = onset(steps, values, n, level)
     if reached is None:
         return CurveOnset(curve, level, LASTING, None, None, None, n)
@@ -273,28 +239,15 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     # When each came, minus its mean accuracy, its letter and its slot: the largest one is the last.
     candidates: list[tuple[float, float, str, str]] = []
     for name, accuracy in columns.items():
-        fields = VARIABLE_ACCURACY.fields(name)
-        if fields:
-            came = _half_right_from(steps, accuracy)
+        if fields := VARIABLE_ACCURACY.fields(name):
+            first = first_lasting(steps, accuracy >= HALF)
+            came = np.inf if first is None else float(steps[first])
+            if first == 0:  # right at the first checkpoint: that may have come at any time before
+                came = 0.0
             candidates.append((came, -float(accuracy.mean()), fields["variable"], fields["slot"]))
     came, _, variable, slot = max(candidates)
     if came <= since:
         return None
-    return LateVariable(
-        variable,
-        slot,
-        banned=variable in banned[slot],
-        onset=None if np.isinf(came) else int(came),
-        spike=largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64),
-    )
-
-
-def _half_right_from(steps: np.ndarray, accuracy: np.ndarray) -> float:
-    """The step from which half of the sums are right to stay; infinity for never.
-
-    It is 0 where they are right at the first checkpoint: that may have come at any time before.
-    """
-    first = first_lasting(steps, accuracy >= HALF)
-    if first is None:
-        return np.inf
-    return float(steps[first]) if first > 0 else 0.0
+    onset_step = None if np.isinf(came) else int(came)
+    spike = largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64)
+    return LateVariable(variable, slot, variable in banned[slot], onset_step, spike)

@@ -53,40 +53,20 @@ Listener = Callable[[int, int], None]
 Read = Callable[[Sequence[int]], Stack]
 
 
-def measured_trajectory(run: Run, model: int = 0, steps: Sequence[int] | None = None) -> Columns:
-    """Every progress measure of one model at every checkpoint (or at these steps), by column; `step` is one of them.
-
-    From where the model diverged on, the measures are NaN.
-    """
-    steps = run.steps if steps is None else list(steps)
-    if not steps:
-        raise RunError(f"run {run.name} has no checkpoints yet; train it on")
-    diverged_at = run.diverged_at[model]
-    steps_before = [step for step in steps if diverged_at is None or step < diverged_at]
-    if not steps_before:
-        seed = run.members[model].seed
-        raise RunError(f"seed {seed} of {run.name} diverged at step {diverged_at}, before the checkpoints")
-    columns = measured_at(run.configs[model], run.seen[model], steps_before, _reader(run, model))
-    missing = np.full(len(steps) - len(steps_before), np.nan, dtype=np.float32)
-    with_missing = {name: np.concatenate([values, missing]) for name, values in columns.items()}
-    return with_missing | {"step": np.array(steps)}
-
-
-def _reader(run: Run, model: int) -> Read:
-    """A function that reads one model's checkpoints at some steps."""
-    return lambda steps: run.trajectory(steps, model)
-
-
 def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) -> Columns:
-    """Every progress measure of one model at these steps, by column; `read` returns the checkpoints."""
+    """Every progress measure of one model at these steps, by column; `step` is the first."""
     progress = ProgressMeasures([config], seen[None])
     chunks = [_measured(progress, chunk, read) for chunk in _chunks(steps)]
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def _chunks(steps: Sequence[int]) -> list[Sequence[int]]:
-    """The steps in groups whose checkpoints are in memory at once."""
     return [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
+
+
+def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
+    measures = progress(read(steps))
+    return {"step": np.array(steps)} | {name: values.float().numpy() for name, values in measures.items()}
 
 
 def measured_run(run: Run, listener: Listener = lambda done, total: None, processes: int = 1) -> polars.DataFrame:
@@ -102,7 +82,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
 
     def measure(job: tuple[int, Sequence[int]]) -> Columns:
         model, steps = job
-        return _measured(progress[model], steps, _reader(run, model))
+        return _measured(progress[model], steps, lambda steps: run.trajectory(steps, model))
 
     tables: dict[int, Columns] = {}  # by the index of the job; they do not end in their order
     done = 0
@@ -114,15 +94,6 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
         done += len(steps)
         listener(done, total)
     return polars.concat(polars.DataFrame(tables[index]) for index in range(len(jobs)))
-
-
-def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
-    """Every measure of the checkpoints at these steps, by column; `step` is the first."""
-    measures = progress(read(steps))
-    columns = {"step": np.array(steps)}
-    for name, values in measures.items():
-        columns[name] = values.float().numpy()
-    return columns
 
 
 def with_own_columns(run: Run, table: polars.DataFrame) -> polars.DataFrame:
@@ -182,30 +153,45 @@ def _origin(run: Run) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _code_version() -> str:
-    """The hash of the sources of `measures/`."""
     sources = sorted((Path(__file__).parents[1] / "measures").glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def run_trajectory(run: Run, model: int) -> Columns:
-    """One model's columns: read from the table beside the run, or measured now if there is none."""
+def stored_trajectory(run: Run, model: int) -> Columns | None:
+    """One model's columns in the table beside the run; None where there is no such table."""
     table = read_measures(run)
     if table is None:
-        return measured_trajectory(run, model)
+        return None
     rows = table.filter(table[MODEL] == model)
     return {name: rows[name].to_numpy() for name in rows.columns if name not in (MODEL, SEED)}
+
+
+@per_network()
+def trajectory_of(network: Network) -> Columns:
+    """The progress measures at every checkpoint, by column: stored by `assignadd measure curves`, or measured now."""
+    columns = stored_trajectory(network.run, network.index) if network.run is not None else None
+    return columns or measured_at(network.config, network.seen, network.steps, network.checkpoints)
+
+
+def column_of(network: Network, name: str) -> np.ndarray:
+    """A progress measure at every checkpoint; raises `NotDefined` where the architecture has none."""
+    require_column(network.config, name)
+    return trajectory_of(network)[name]
 
 
 def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
     """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences."""
     rows = [row for row in run.metrics() if row["model"] == model]
-    if rows:
-        return Curves.of_rows(rows, run.config.record.eval_sequences)
-    return accuracies_at(run.configs[model], run.seen[model], run.steps, _reader(run, model), n)
+    if not rows:
+        config, seen = run.configs[model], run.seen[model]
+        return accuracies_at(config, seen, run.steps, lambda steps: run.trajectory(steps, model), n)
+    columns = {name: np.array([row["accuracy"][name] for row in rows]) for name in rows[0]["accuracy"]}
+    columns["step"] = np.array([row["step"] for row in rows])
+    return Curves.of_columns(columns, run.config.record.eval_sequences)
 
 
 def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
-    """The accuracies of one model at these steps, on `n` sequences a set; `read` returns the checkpoints."""
+    """The accuracies of one model at these steps, on `n` sequences a set."""
     exam = Exam([config], seen[None], RECORDED_SETS, n)
     accuracies = [(exam.count_correct(read([step])) / n).numpy() for step in steps]  # (1, sets) each
     of_sets = np.concatenate(accuracies).T  # (sets, steps)
@@ -235,20 +221,6 @@ def phases_of(network: Network) -> Phases:
 def binds(network: Network) -> bool:
     """Whether the network binds in the end."""
     return curves_of(network).binds
-
-
-@per_network()
-def trajectory_of(network: Network) -> dict[str, np.ndarray]:
-    """The progress measures at every checkpoint, by column: stored by `assignadd measure curves`, or measured now."""
-    if network.run is None:
-        return measured_at(network.config, network.seen, network.steps, network.checkpoints)
-    return run_trajectory(network.run, network.index)
-
-
-def column_of(network: Network, name: str) -> np.ndarray:
-    """A progress measure at every checkpoint; raises `NotDefined` where the architecture has none."""
-    require_column(network.config, name)
-    return trajectory_of(network)[name]
 
 
 @per_network()

@@ -1,4 +1,4 @@
-"""What a figure is fig of: data, drawing and caption; and the panel that replaces it where there are no data."""
+"""What a figure is made of: data, drawing and caption; and the panel that replaces it where there are no data."""
 
 from __future__ import annotations
 
@@ -85,8 +85,11 @@ class FigureRecord:
     def data_of(self, sources: Sources) -> FigureData:
         """The data of these networks; `Absent` with the reason where their training or architecture has none."""
         try:
-            if self.along_training and (absent := _not_followed(sources.model)):
-                return absent
+            if self.along_training:
+                n_evaluations, n_checkpoints = len(curves_of(sources.model).steps), len(sources.model.steps)
+                if n_evaluations < 2 or n_checkpoints < 2:
+                    counts = f"evaluations: {n_evaluations}, checkpoints: {n_checkpoints}"
+                    return Absent(f"seed {sources.model.seed}: training was not followed\n{counts}")
             return self.data(sources)
         except NotDefined as error:
             return Absent(f"not defined for this network: it {error.reason}")
@@ -126,17 +129,6 @@ def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
         draw(data, fig.add_subplot())
 
     return drawing
-
-
-def _not_followed(model: Network) -> Absent | None:
-    """The reason why a figure along training has nothing to show; None where there is more than one point of it."""
-    n_evaluations = len(curves_of(model).steps)
-    n_checkpoints = len(model.steps)
-    if n_evaluations > 1 and n_checkpoints > 1:
-        return None
-    return Absent(
-        f"seed {model.seed}: training was not followed\nevaluations: {n_evaluations}, checkpoints: {n_checkpoints}"
-    )
 
 
 def _draw_absent(data: Absent, fig: Figure) -> None:

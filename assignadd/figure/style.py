@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,7 @@ def save(fig: Figure, stem: Path, png: bool = True) -> None:
 
     Without dates, so that drawing it again gives the same bytes.
     """
-    # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now. The canvas that
-    # laid the figure out knows the size of every text.
+    # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now.
     canvas = fig.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     _lay_out(fig)
@@ -127,8 +126,7 @@ def write_cells(axes: Axes, words: Sequence[str], dark: np.ndarray) -> list[Text
     """Writes words into the cells of a heat map, row by row, and returns the texts: light where the cell is dark."""
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALLEST}
     texts = []
-    for (place, is_dark), word in zip(np.ndenumerate(dark), words, strict=True):
-        row, column = place
+    for ((row, column), is_dark), word in zip(np.ndenumerate(dark), words, strict=True):
         texts.append(axes.text(column, row, word, color=ON_DARK if is_dark else ON_LIGHT, **style))
     return texts
 
@@ -140,19 +138,54 @@ def share_map(axes: Axes, shares: np.ndarray, words: Sequence[str]) -> AxesImage
     return image
 
 
-def draw_interval(
-    axes: Axes, number: Measured, at: float, color: str, across: bool = False, markersize: float = 3.5, **style: Any
+def draw_intervals(
+    axes: Axes,
+    numbers: Mapping[str, Measured | None],
+    color: str,
+    label: str | None = None,
+    shift: float = 0.0,
+    across: bool = True,
 ) -> None:
-    """Draws a number as a dot, with a line over its interval.
+    """Draws a row for each number, the first on top: its name, a dot, and a line over its interval; None is empty.
 
-    The number is on the y axis and `at` is its place on the x axis; with `across` it is the other way round.
+    Rows are columns if not `across`. `shift` moves what is drawn within its rows; `label` is for the legend.
     """
-    error = [[number.value - number.low], [number.high - number.value]]
+    style: dict[str, Any] = {"fmt": "o", "color": color, "markersize": 3.5, "linewidth": 1}
+    for row, number in enumerate(numbers.values()):
+        if number is None:
+            continue
+        error = [[number.value - number.low], [number.high - number.value]]
+        if across:
+            axes.errorbar(number.value, row + shift, xerr=error, label=label, **style)
+        else:
+            axes.errorbar(row + shift, number.value, yerr=error, label=label, **style)
+        label = None  # once is enough for the legend
     if across:
-        place: dict[str, Any] = {"x": number.value, "y": at, "xerr": error}
+        name_rows(axes, list(numbers))
     else:
-        place = {"x": at, "y": number.value, "yerr": error}
-    axes.errorbar(**place, fmt="o", color=color, markersize=markersize, linewidth=1, **style)
+        axes.set_xticks(range(len(numbers)), list(numbers))
+
+
+def draw_networks(
+    axes: Axes, values: Mapping[str, np.ndarray], color: str, label: str | None = None, shift: float = 0.0
+) -> None:
+    """Draws a row for each name, the first on top: a circle for each network's value, and a line at their mean."""
+    circles: dict[str, Any] = {"color": color, "markersize": 3, "markerfacecolor": "none", "alpha": 0.6}
+    for row, of_row in enumerate(values.values()):
+        if len(of_row) == 0:
+            continue
+        place = row + shift
+        axes.plot(of_row, np.full(len(of_row), place), "o", markeredgewidth=0.6, **circles)
+        axes.plot([of_row.mean()] * 2, [place - 0.16, place + 0.16], color=color, linewidth=2)
+    if label is not None:
+        axes.plot([], [], "o", markeredgewidth=0.6, label=label, **circles)
+    name_rows(axes, list(values))
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Names rows at 0, 1 and so on, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:

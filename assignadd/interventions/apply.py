@@ -8,6 +8,7 @@ swap takes the weights of one component from another checkpoint, seed or run. Th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap, component_weights
+from assignadd.interventions.specification import COMPONENT, Cut, Intervention, Pattern, Replace, Swap
 from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
@@ -31,11 +32,6 @@ Donors = Callable[[Swap, int], Stack]
 Edit = tuple[str, Callable[[Tensor], Tensor]]
 """A hook, and a function that returns the activation there with something replaced."""
 REFERENCE_SEQUENCES = 512
-
-
-def no_donors(swap: Swap, index: int) -> Stack:
-    """Raises an error; these are the `Donors` where there is no run whose weights could be swapped in."""
-    raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
 
 
 def reference_sequences(
@@ -61,7 +57,7 @@ def apply(
     tokens: Int[Tensor, "#M B T"],
     interventions: Sequence[Intervention],
     reference: Int[Tensor, "R T"] | None = None,
-    donors: Donors = no_donors,
+    donors: Donors | None = None,
 ) -> Float[Tensor, "M B N"]:
     """Answer logits of every model under the interventions, on its own sequences or on shared ones (M = 1).
 
@@ -76,6 +72,8 @@ def apply(
     logits = []
     for index, model in enumerate(single_models(stack)):
         for swap in swaps:
+            if donors is None:
+                raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
             model = swapped(model, donors(swap, index), swap.component)
         edited = EditedModel(model, reference)
         parts = []
@@ -107,15 +105,27 @@ def donors_of(run: Run, step: int) -> Donors:
 def swapped(model: Stack, donor: Stack, component: str) -> Stack:
     """A copy of the model with one component's weights taken from another model."""
     result = model.clone()
-    names = [name for name in result.weights if name.startswith(component_weights(component))]
+    names = [name for name in result.weights if name.startswith(_component_weights(component))]
     if not names:
         raise ConfigError("component", component, "a component that this model has")
     for name in names:
-        has_same_shape = name in donor.weights and donor[name].shape == result[name].shape
-        if not has_same_shape:
+        if name not in donor.weights or donor[name].shape != result[name].shape:
             raise ConfigError("component", component, f"weights of the same shape: {name} differs")
         result[name].copy_(donor[name])
     return result
+
+
+def _component_weights(component: str) -> tuple[str, ...]:
+    """The beginnings of the names of a component's weights and biases; none if there is no such component."""
+    match = re.fullmatch(COMPONENT, component)
+    if match is None:
+        return ()
+    if match[1] is None:
+        return {"embed": ("embed.", "pos_embed."), "unembed": ("unembed.",)}[component]
+    block = f"blocks.{int(match[2]) - 1}"  # blocks count from 0, components from 1
+    if match[1] == "mlp":
+        return (f"{block}.mlp.",)
+    return tuple(f"{block}.attn.{kind}_{letter}" for letter in match[1].upper() for kind in "Wb")
 
 
 def matches(intervention: Intervention, positions: Positions) -> bool:
@@ -146,7 +156,6 @@ class EditedModel:
         self.task = model.config.task
         self.transformer = Transformer.from_stack(model, 0)
         self.reference = reference
-        self._on_reference: dict[object, Tensor] = {}
 
     def logits(
         self, tokens: Int[Tensor, "B T"], interventions: Sequence[Cut | Pattern | Replace], first_row: int = 0
@@ -210,11 +219,11 @@ class EditedModel:
         if replace.action == "patch":
             value, is_replaced = self._patched(replace, positions, is_replaced)
         elif replace.action == "mean":
-            value = self._of_reference(replace).mean(0, keepdim=True)
+            value = self._recorded(replace, self.reference).mean(0, keepdim=True)
         elif replace.action == "resample":
             order = shuffled(len(self.reference))
             rows = (first_row + torch.arange(len(positions.tokens))) % len(order)
-            value = self._of_reference(replace)[order[rows]]
+            value = self._recorded(replace, self.reference)[order[rows]]
         mask = _in_layout(replace.hook, is_replaced)
         if _is_of_embeddings(replace):
             # Only the chosen Fourier components are exchanged.
@@ -252,29 +261,16 @@ class EditedModel:
                 value = torch.where(_in_layout(replace.hook, has_role), at_role, value)
         return value, is_replaced
 
-    def _of_reference(self, replace: Replace) -> Tensor:
-        """The activations on the reference set, stored after the first call."""
-        frequencies = replace.frequencies if _is_of_embeddings(replace) else None
-        key = (replace.hook, frequencies)  # what `_recorded` depends on
-        if key not in self._on_reference:
-            self._on_reference[key] = self._recorded(replace, self.reference)
-        return self._on_reference[key]
-
     def _recorded(self, replace: Replace, tokens: Int[Tensor, "B T"]) -> Tensor:
         """The unedited model's activation at the hook, or the chosen Fourier components of its embeddings."""
         if _is_of_embeddings(replace):
             N = self.task.modulus
             components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
-            components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace))[0]
+            components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
             return components[tokens]
-        recorded: list[Tensor] = []
-
-        def record(activation: Tensor) -> Tensor:
-            recorded.append(activation)
-            return activation
-
-        self._run(tokens, [(replace.hook, record)])
-        return recorded[0]
+        recorded: dict[str, Tensor] = {}
+        self._run(tokens, [(replace.hook, lambda activation: recorded.setdefault(replace.hook, activation))])
+        return recorded[replace.hook]
 
     def _neurons(self, replace: Replace) -> Bool[Tensor, " h"]:
         """Which neurons are replaced: the chosen ones, and of these the ones with one of the chosen frequencies."""
@@ -288,21 +284,17 @@ class EditedModel:
             mask &= torch.isin(torch.arange(h, device=device), torch.tensor(replace.neurons, device=device))
         if replace.frequencies is not None:
             best_frequency = circuit_waves(self.model).frequency[0]  # (h,), from 1
-            mask &= self._frequency_mask(replace)[best_frequency - 1]
-        if not mask.any():
-            frequencies = list(replace.frequencies or ())
-            raise ConfigError("frequencies", frequencies, "frequencies that some chosen neuron has")
+            mask &= self._frequency_mask(replace.frequencies)[best_frequency - 1]
+            if not mask.any():
+                raise ConfigError("frequencies", list(replace.frequencies), "frequencies that some chosen neuron has")
         return mask
 
-    def _frequency_mask(self, replace: Replace) -> Bool[Tensor, " F"]:
-        """A mask of the chosen frequencies, where entry k - 1 is frequency k."""
-        frequencies = replace.frequencies or ()
+    def _frequency_mask(self, frequencies: Sequence[int]) -> Bool[Tensor, " F"]:
+        """A mask of these frequencies, where entry k - 1 is frequency k."""
         most = self.task.modulus // 2
         if max(frequencies) > most:
             raise ConfigError("frequencies", list(frequencies), f"frequencies from 1 to {most}")
-        mask = torch.zeros(most, dtype=torch.bool, device=self.model.flat.device)
-        mask[[frequency - 1 for frequency in frequencies]] = True
-        return mask
+        return torch.isin(torch.arange(1, most + 1), torch.tensor(frequencies)).to(self.model.flat.device)
 
 
 def _is_of_embeddings(replace: Replace) -> bool:

@@ -1,4 +1,4 @@
-"""Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
+"""Interventions on a forward pass as frozen records: read strictly from JSON, written to JSON, and put in words.
 
 A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
 several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
@@ -19,38 +19,51 @@ from assignadd.runs.config_json import parse
 from assignadd.runs.files import MOST_SETTINGS, read_input
 from assignadd.task.positions import ROLES, Place
 
-# Hooks of any layer, and those of its neurons.
-HOOKS_OF_LAYERS = (
-    "attn.hook_pattern", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_post",
-    "hook_mlp_out", "hook_resid_post",
-)  # fmt: skip
-OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
+ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
-
-
-def component_weights(component: str) -> tuple[str, ...]:
-    """The prefixes of the names of a component's weights and biases; empty if there is no such component.
-
-    `embed` has the embeddings of tokens and positions; components of a layer end in its number, from 1.
-    """
-    if component == "embed":
-        return ("embed.", "pos_embed.")
-    if component == "unembed":
-        return ("unembed.",)
-    match = re.fullmatch(r"(qk|ov|mlp)([1-9][0-9]*)", component)
-    if match is None:
-        return ()
-    kind = match[1]
-    block = f"blocks.{int(match[2]) - 1}"  # blocks count from 0
-    if kind == "mlp":
-        return (f"{block}.mlp.",)
-    if kind == "qk":
-        return (f"{block}.attn.W_Q", f"{block}.attn.b_Q", f"{block}.attn.W_K", f"{block}.attn.b_K")
-    return (f"{block}.attn.W_V", f"{block}.attn.b_V", f"{block}.attn.W_O", f"{block}.attn.b_O")
-
-
-ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
+# Hooks in words, those of a layer without `blocks.LAYER.`; layers count from 1 in words.
+HOOK_WORDS = {
+    "hook_embed": "the token embeddings",
+    "hook_pos_embed": "the position embeddings",
+    "attn.hook_pattern": "the attention pattern of layer {}",
+    "hook_attn_out": "what attention writes in layer {}",
+    "hook_resid_pre": "the residual stream before layer {}",
+    "hook_resid_mid": "the residual stream before the MLP of layer {}",
+    "mlp.hook_pre": "the neurons of layer {} before the activation function",
+    "mlp.hook_post": "the neurons of layer {} after the activation function",
+    "hook_mlp_out": "what the MLP of layer {} writes",
+    "hook_resid_post": "the residual stream after layer {}",
+}
+HOOKS_OF_LAYERS = tuple(HOOK_WORDS)[2:]
+OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
+ROLE_WORDS = {
+    "plus": "the operator",
+    "first": "the first operand slot",
+    "second": "the second operand slot",
+    "equals": "=",
+    "first_value": "the value of the first operand",
+    "second_value": "the value of the second operand",
+    "first_variable": "the assignment of the first operand's variable",
+    "second_variable": "the assignment of the second operand's variable",
+    "assigned": "every assigned number",
+    "variables": "every assigned variable",
+    "distractors": "every assigned number that the sum does not use",
+    "pads": "every PAD",
+}
+# Components, those of a layer without its number.
+COMPONENT_WORDS = {
+    "embed": "token and position embeddings",
+    "unembed": "unembedding",
+    "qk": "query and key weights of layer {}",
+    "ov": "value and output weights of layer {}",
+    "mlp": "weights of the MLP of layer {}",
+}
+REPLACED_BY = {
+    "zero": "zero",
+    "mean": "the mean over a reference set of prompts",
+    "resample": "the value on another prompt of a reference set",
+}
 
 
 @dataclass(frozen=True)
@@ -101,6 +114,7 @@ class Swap:
 
 Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
+Check = Callable[[Any], bool]
 
 
 def read_specification(text: str) -> tuple[Intervention, ...]:
@@ -142,24 +156,16 @@ def _intervention(name: str, values: Any) -> Intervention:
         if key not in fields:
             raise ConfigError(f"{name}.{key}", value, f"a field of {action}: " + ", ".join(fields))
     for key, field in fields.items():
-        is_required = field.default is dataclasses.MISSING
-        if is_required and key not in values:
+        if field.default is dataclasses.MISSING and key not in values:
             raise ConfigError(f"{name}.{key}", None, f"{action} to have this field")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     for key, value in values.items():
-        _check_value(f"{name}.{key}", key, value, optional=fields[key].default is None)
-    intervention = kind(**values)
+        accepts, words = CHECKS[key]
+        is_optional = fields[key].default is None
+        if not (accepts(value) or (value is None and is_optional)):
+            raise ConfigError(f"{name}.{key}", value, f"{words}, or null" if is_optional else words)
+    intervention = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
     _check_together(name, intervention)
     return intervention
-
-
-def _check_value(name: str, key: str, value: Any, optional: bool) -> None:
-    """Raises an error, which calls the field `name`, unless field `key` of an intervention accepts this value."""
-    accepts, words = CHECKS[key]
-    if accepts(value) or (value is None and optional):
-        return
-    shown = list(value) if isinstance(value, tuple) else value  # as in the JSON text
-    raise ConfigError(name, shown, f"{words}, or null" if optional else words)
 
 
 def _check_together(name: str, intervention: Intervention) -> None:
@@ -177,9 +183,7 @@ def _check_together(name: str, intervention: Intervention) -> None:
 
 def _check_replace(name: str, replace: Replace) -> None:
     """Raises an error if the source does not fit the action, or neurons or frequencies do not fit the hook."""
-    has_source = replace.source is not None
-    needs_source = replace.action == "patch"
-    if has_source != needs_source:
+    if (replace.source is not None) != (replace.action == "patch"):
         raise ConfigError(f"{name}.source", replace.source, "another prompt for a patch, and nothing for other actions")
     is_at_neurons = replace.hook.endswith(OF_NEURONS)
     if replace.neurons is not None and not is_at_neurons:
@@ -191,80 +195,122 @@ def _check_replace(name: str, replace: Replace) -> None:
 
 # A number as we write it: "3", but not "03", and no digits of other scripts.
 NUMERAL = "0|[1-9][0-9]{0,8}"
+COMPONENT = r"embed|unembed|(qk|ov|mlp)([1-9][0-9]*)"
 
 
-def _whole(least: int) -> Callable[[Any], bool]:
+def _text(pattern: str) -> Check:
+    """A check that accepts texts of this pattern."""
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _whole(least: int) -> Check:
     """A check that accepts whole numbers from `least` on."""
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _is_action(value: Any) -> bool:
-    """Whether this is the name of an action."""
-    return isinstance(value, str) and value in ACTIONS
+def _all(accepts: Check) -> Check:
+    """A check that accepts non-empty lists of values that `accepts` accepts."""
+    return lambda values: isinstance(values, list) and len(values) > 0 and all(map(accepts, values))
 
 
-def _is_hook(value: Any) -> bool:
-    """Whether this is the name of a hook."""
-    of_layers = "|".join(map(re.escape, HOOKS_OF_LAYERS))
-    names = rf"hook_embed|hook_pos_embed|blocks\.({NUMERAL})\.({of_layers})"
-    return isinstance(value, str) and re.fullmatch(names, value) is not None
-
-
-def _is_text(value: Any) -> bool:
-    """Whether this is a text, of any content."""
-    return isinstance(value, str)
-
-
-def _is_component(value: Any) -> bool:
-    """Whether this is the name of a component."""
-    return isinstance(value, str) and len(component_weights(value)) > 0
+_is_action = _text("|".join(ACTIONS))
+_is_role = _text("|".join(ROLES))
 
 
 def _is_place(value: Any) -> bool:
-    """Whether this is a role, or a position counted from 0."""
-    if isinstance(value, str):
-        return value in ROLES
-    return _whole(0)(value)
-
-
-def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """A check that accepts non-empty tuples of values that `accepts` accepts."""
-    return lambda values: isinstance(values, tuple) and len(values) > 0 and all(map(accepts, values))
+    return _is_role(value) or _whole(0)(value)
 
 
 def _are_weights(value: Any) -> bool:
     """Whether this is an object with a weight from 0 to 1 for each of some roles or positions."""
     if not isinstance(value, dict):
         return False
-    for place, weight in value.items():
-        is_place = place in ROLES or re.fullmatch(NUMERAL, place) is not None
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_place or not is_number or not 0 <= weight <= 1:
-            return False
-    return True
+    are_places = all(_is_role(place) or re.fullmatch(NUMERAL, place) for place in value)
+    are_numbers = all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in value.values())
+    return are_places and are_numbers and all(0 <= weight <= 1 for weight in value.values())
 
 
 # For each field, which values it accepts and the words for them in error messages.
+_ANY_TEXT = "(?s).*"
+_HOOK = rf"hook_embed|hook_pos_embed|blocks\.({NUMERAL})\.({'|'.join(map(re.escape, HOOKS_OF_LAYERS))})"
 _PLACE = "a position, or a role among " + ", ".join(ROLES)
-CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+CHECKS: dict[str, tuple[Check, str]] = {
     "action": (_is_action, "one of " + ", ".join(ACTIONS)),
     "hook": (
-        _is_hook,
+        _text(_HOOK),
         "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(HOOKS_OF_LAYERS),
     ),
     "positions": (_all(_is_place), f"a list, each {_PLACE}"),
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
-    "source": (_is_text, "a prompt such as 'c=1, b=17, b+19=?'"),
+    "source": (_text(_ANY_TEXT), "a prompt such as 'c=1, b=17, b+19=?'"),
     "layer": (_whole(1), "a layer, counted from 1"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),
     "weights": (_are_weights, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE}"),
     "component": (
-        _is_component,
+        _text(COMPONENT),
         "embed, unembed, or qk, ov or mlp with the number of a layer, such as " + ", ".join(COMPONENTS[1:-1]),
     ),
     "step": (_whole(0), "a step"),
     "seed": (_whole(0), "a seed"),
-    "run": (_is_text, "a run's folder or name"),
+    "run": (_text(_ANY_TEXT), "a run's folder or name"),
 }
+
+
+def explain(intervention: Intervention) -> str:
+    """A sentence that says what an intervention does, as `assignadd intervene --explain` prints it."""
+    if isinstance(intervention, Replace):
+        is_patch = intervention.action == "patch"
+        value = f"what it is on the prompt {intervention.source!r}" if is_patch else REPLACED_BY[intervention.action]
+        return f"Replaces {_replaced(intervention)} by {value}."
+    if isinstance(intervention, Cut):
+        query, key = _place(intervention.query), _place(intervention.key)
+        return f"In layer {intervention.layer}, {query} no longer attends to {key}."
+    if isinstance(intervention, Pattern):
+        query, weights = _place(intervention.query), _weights(intervention)
+        return f"In layer {intervention.layer}, {query} gets the attention weights: {weights}."
+    kind = intervention.component.rstrip("0123456789")
+    component = COMPONENT_WORDS[kind].format(intervention.component.removeprefix(kind))
+    origin = (
+        None if intervention.run is None else f"run {intervention.run}",
+        None if intervention.seed is None else f"seed {intervention.seed}",
+        None if intervention.step is None else f"step {intervention.step:,}",
+    )
+    return f"Takes the {component} from {', '.join(filter(None, origin))}; all else is the network's own."
+
+
+def _weights(pattern: Pattern) -> str:
+    """The words for the weights of a row of attention."""
+    if not pattern.weights:
+        return "nothing on any token"
+    weights = [f"{weight:g} on {_place(key)}" for key, weight in pattern.weights.items()]
+    return f"{', '.join(weights)}, and nothing on other tokens"
+
+
+def _replaced(replace: Replace) -> str:
+    """The words for the activation that is replaced."""
+    if replace.hook in HOOK_WORDS:
+        text = HOOK_WORDS[replace.hook]
+    else:
+        _, block, hook_of_layer = replace.hook.split(".", 2)  # such as `blocks.0.mlp.hook_pre`
+        text = HOOK_WORDS[hook_of_layer].format(int(block) + 1)
+    if replace.frequencies is not None:
+        is_at_embeddings = replace.hook == "hook_embed"
+        parts = "the Fourier components of" if is_at_embeddings else "the neurons that respond most to"
+        text = f"{parts} {_numbered('frequency', 'frequencies', replace.frequencies)} in {text}"
+    if replace.neurons is not None:
+        text = f"{_numbered('neuron', 'neurons', replace.neurons)} among {text}"
+    if replace.positions is not None:
+        text += f", at {', '.join(map(_place, replace.positions))}"
+    return text
+
+
+def _numbered(one: str, several: str, numbers: Sequence[int]) -> str:
+    """The noun and the numbers, such as `neurons 4, 7`."""
+    return f"{one if len(numbers) == 1 else several} {', '.join(map(str, numbers))}"
+
+
+def _place(place: Place) -> str:
+    """The words for a role or a position; keys of a JSON object are strings, those of positions too."""
+    return ROLE_WORDS.get(str(place), f"position {place}")

@@ -1,8 +1,4 @@
-"""A claim of the paper, the rules that decide it, and the record of what was measured.
-
-A claim is about single networks, about every seed of a census, or about a number of a whole population. Each of the
-three has a function that measures it, and one way to make a verdict of what it returns.
-"""
+"""A claim, about single networks, every seed of a census or a whole population; and the record of what was measured."""
 
 from __future__ import annotations
 
@@ -67,8 +63,8 @@ def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
     """The checkpoints of a network that a measure looks at: what `uses` says, or else the last one."""
-    steps: Steps | None = getattr(measure, "steps", None)
-    return [network.step] if steps is None else sorted(steps(network))
+    steps: Steps = getattr(measure, "steps", lambda network: [network.step])
+    return sorted(steps(network))
 
 
 @dataclass(frozen=True)
@@ -89,10 +85,7 @@ class Claim:
 
     `measure` is a number of one trained model. A claim about every initialisation has `seed_measure` instead, a number
     of one seed of a census: its value is the share of seeds in which it holds. `measured` is a number of a whole
-    population, such as a threshold.
-
-    The rule compares its threshold with the 95 % interval: `holds` and `does not hold` where the whole interval is on
-    one side, `undecided` otherwise.
+    population, such as a threshold. The rule is decided by the 95 % interval, and undecided where that has both sides.
     """
 
     id: str
@@ -118,16 +111,9 @@ class Claim:
 
     @classmethod
     def ours(
-        cls,
-        id: str,
-        claim: str,
-        measure: Measure | None = None,
-        rule: Rule | None = None,
-        comment: str = "",
-        *,
-        paper: str = NOT_REPORTED,
-        **further: Any,
-    ) -> Claim:
+        cls, id: str, claim: str, measure: Measure | None = None, rule: Rule | None = None, comment: str = "",
+        *, paper: str = NOT_REPORTED, **further: Any,
+    ) -> Claim:  # fmt: skip
         """A claim that the paper does not make; `paper` is what it says about the matter, if anything."""
         return cls(id, OURS, claim, paper, measure, rule, comment, **further)
 
@@ -144,27 +130,21 @@ class SeedResult:
     high: float
     verdict: str
 
-    @classmethod
-    def of(cls, run: str, seed: int, measured: Measured, rule: Rule) -> SeedResult:
-        """A number and the verdict of a rule about it."""
-        return cls(run, seed, measured.value, measured.low, measured.high, rule.verdict(measured))
-
 
 @dataclass(frozen=True)
 class Line:
-    """What was measured for one reading of a claim, and the verdict."""
+    """What was measured for one reading of a claim, and the verdict; without a number, `reason` says why."""
 
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    unit: str
-    seeds: int
-    verdict: str
-    rule: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    unit: str = ""
+    seeds: int = 0
+    verdict: str = ""
+    rule: str = ""
     by_seed: tuple[SeedResult, ...] = ()
     reason: str = ""
-    """Why there is no verdict, where there is none; what else must be said."""
 
     @property
     def sample(self) -> str:
@@ -231,12 +211,11 @@ def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: b
         sentences.append(claim.comment)
     if is_another_task:
         sentences.append(ANOTHER_TASK)
-    if first is not None:
-        if claim.of_last_layer and first.config.model.n_layers != 2:
-            sentences.append(LAST_LAYER)
-        if claim.detail is not None:
-            sentences.append(f"Seed {first.seed}: {claim.detail(first)}.")
-    return " ".join(sentence for sentence in sentences if sentence)
+    if first is not None and claim.of_last_layer and first.config.model.n_layers != 2:
+        sentences.append(LAST_LAYER)
+    if first is not None and claim.detail is not None:
+        sentences.append(f"Seed {first.seed}: {claim.detail(first)}.")
+    return " ".join(filter(None, sentences))
 
 
 def find(records: Sequence[Record], id: str) -> Record | None:
@@ -248,11 +227,11 @@ def find(records: Sequence[Record], id: str) -> Record | None:
     record = next((record for record in records if record.id == record_id), None)
     if record is None or not reading_id:
         return record
-    reading = next((reading for reading in record.readings if reading.id == reading_id), None)
-    if reading is None:
-        return None
-    numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
-    return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
+    for reading in record.readings:
+        if reading.id == reading_id:
+            numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
+            return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
+    return None
 
 
 def in_words(steps: Sequence[int]) -> str:
@@ -263,43 +242,44 @@ def in_words(steps: Sequence[int]) -> str:
 
 
 def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Network], populations: Populations) -> Line:
-    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule.
-
-    An error of the measure is what the line says instead.
-    """
+    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule."""
+    measure = measure or claim.measure or claim.seed_measure or claim.measured
+    if measure is None or rule is None:
+        return Line(verdict=UNMEASURED, rule=by_interval(rule) if rule else "")
     try:
         if claim.seed_measure is not None:
-            return _over_census(measure or claim.seed_measure, rule, populations)
+            return _over_census(measure, rule, populations)
         if claim.measured is not None:
-            return _of_population(measure or claim.measured, rule, populations, claim.sweep)
-        return _over_networks(measure or claim.measure, rule, networks, claim.if_binding)
+            return _of_population(measure, rule, populations, claim.sweep)
+        return _over_networks(measure, rule, networks, claim.if_binding)
     except Exception as error:
-        return _without_number(rule, BROKEN, f"The measure failed with {type(error).__name__}: {error}")
+        reason = f"The measure failed with {type(error).__name__}: {error}"
+        return Line(verdict=BROKEN, rule=by_interval(rule), reason=reason)
 
 
-def _over_networks(measure: Measure | None, rule: Rule | None, networks: Sequence[Network], if_binding: bool) -> Line:
+def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if_binding: bool) -> Line:
     """The median over all networks that have a number, and the verdict over the same networks.
 
     `if_binding` says that networks which do not bind have been left out.
     """
-    if measure is None or rule is None:
-        return _without_number(rule, UNMEASURED, "")
     numbers: list[Measured] = []
     results: list[SeedResult] = []
     undefined = ""  # why the measure is not defined for the last network for which it is not
     for network in networks:
         try:
-            measured = measure(network)
+            number = measure(network)
         except NotDefined as error:
             undefined = error.reason
             continue
-        if measured is not None:
-            numbers.append(measured)
-            results.append(SeedResult.of(network.name, network.seed, measured, rule))
+        if number is not None:
+            numbers.append(number)
+            results.append(_result(network.name, network.seed, number, rule))
     if not numbers and undefined:
-        return _without_number(rule, NOT_APPLICABLE, f"Not defined for this architecture: it {undefined}.")
+        reason = f"Not defined for this architecture: it {undefined}."
+        return Line(verdict=NOT_APPLICABLE, rule=by_interval(rule), reason=reason)
     if not numbers:
-        return _without_number(rule, UNTESTABLE, NONE_BINDS if if_binding and not networks else CANNOT)
+        reason = NONE_BINDS if if_binding and not networks else CANNOT
+        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
     value, low, high, remark = _median(numbers)
     if undefined:
         remark += f" Some networks have an architecture for which it is not defined: it {undefined}."
@@ -309,20 +289,17 @@ def _over_networks(measure: Measure | None, rule: Rule | None, networks: Sequenc
     )  # fmt: skip
 
 
-def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populations) -> Line:
+def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> Line:
     """The share of seeds in which the claim holds, among those to which it applies.
 
     The interval covers the sample of seeds, and those that are undecided, which may hold or not: its low end is that of
     the share if none of them holds, its high end that if all do.
     """
-    assert rule is not None
-    results: list[SeedResult] = []
-    for seed in populations.seeds:
-        measured = measure(seed)
-        if measured is not None:
-            results.append(SeedResult.of(seed.population, seed.seed, measured, rule))
+    numbers = [(seed, measure(seed)) for seed in populations.seeds]
+    results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]
     if not results:
-        return _without_number(rule, UNTESTABLE, NO_SEED if populations.seeds else NO_POPULATION)
+        reason = NO_SEED if populations.seeds else NO_POPULATION
+        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
     n = len(results)
     verdicts = Counter(result.verdict for result in results)
     verdict = verdict_over(results)
@@ -330,31 +307,23 @@ def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populatio
         verdict = UNTESTABLE
     low = wilson(verdicts[HOLDS], n).low
     high = wilson(verdicts[HOLDS] + verdicts[UNDECIDED], n).high
-    return Line(
-        verdicts[HOLDS] / n, low, high, n, unit="seeds", seeds=n, verdict=verdict, rule=by_interval(rule),
-        by_seed=tuple(results),
-    )  # fmt: skip
+    share = verdicts[HOLDS] / n
+    return Line(share, low, high, n, "seeds", n, verdict, by_interval(rule), by_seed=tuple(results))
 
 
-def _of_population(measure: PopulationMeasure, rule: Rule | None, populations: Populations, sweep: str) -> Line:
+def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populations, sweep: str) -> Line:
     """A number of a whole population; for another task than the paper's it is shown and not judged."""
-    assert rule is not None
-    measured = measure(populations)
-    if measured is None:
-        return _without_number(rule, UNTESTABLE, NO_SEED if populations.there(sweep) else NO_POPULATION)
-    verdict = rule.verdict(measured) if populations.as_in_the_paper else UNTESTABLE
-    n_seeds = measured.n if measured.unit == "seeds" else 0
-    return Line(
-        measured.value, measured.low, measured.high, measured.n, measured.unit, n_seeds, verdict, by_interval(rule)
-    )
+    number = measure(populations)
+    if number is None:
+        reason = NO_SEED if populations.there(sweep) else NO_POPULATION
+        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
+    verdict = rule.verdict(number) if populations.as_in_the_paper else UNTESTABLE
+    n_seeds = number.n if number.unit == "seeds" else 0
+    return Line(number.value, number.low, number.high, number.n, number.unit, n_seeds, verdict, by_interval(rule))
 
 
-def _without_number(rule: Rule | None, verdict: str, reason: str) -> Line:
-    """A line that says why there is no number."""
-    return Line(
-        value=None, low=None, high=None, n=0, unit="", seeds=0, verdict=verdict,
-        rule=by_interval(rule) if rule else "", reason=reason,
-    )  # fmt: skip
+def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:
+    return SeedResult(run, seed, number.value, number.low, number.high, rule.verdict(number))
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
@@ -362,15 +331,11 @@ def verdict_over(results: Sequence[SeedResult]) -> str:
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
-    parts = []
-    for verdict, singular, plural in (
-        (HOLDS, "holds", "hold"),
-        (FAILS, "fails", "fail"),
-        (UNDECIDED, "undecided", "undecided"),
-    ):
-        n = counts[verdict]
-        if n > 0:
-            parts.append(f"{n} {singular if n == 1 else plural}")
+    words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
+    parts = [
+        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
+        for verdict, singular, plural in words if counts[verdict]
+    ]  # fmt: skip
     return ", ".join(parts)
 
 

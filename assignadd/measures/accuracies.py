@@ -5,7 +5,7 @@ Evaluation sets are those of figure accuracies, variables in each slot those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,43 +44,30 @@ def set_accuracies(
     seen: Tensor,
     n: int,
     sets: Sequence[EvalSet] | None = None,
-    only: Collection[str] | None = None,
 ) -> list[dict[str, Accuracy]]:
     """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
 
-    The sets are by default all of the task's. With `only`, sets with other names are not evaluated; the rest have the
-    sequences that they have among all.
-
-    For a class of held-out pairs with fewer pairs than sequences, the sample size of the interval is the number of
-    pairs, since many sequences that add the same pair say little about other pairs of the class.
+    The sets are by default all of the task's.
     """
     sets = all_sets(stack.config.task) if sets is None else sets
     by_name = {evalset.name: evalset for evalset in sets}
     results = []
     for model, config, seen_of_model in zip(single_models(stack), configs, seen, strict=True):
         exam = Exam([config], seen_of_model[None], sets, n)
-        if only is not None:
-            exam = exam.only(only)
-        counts = exam.count_correct(model)[0].tolist()
         accuracies = {}
-        for name, n_correct in zip(exam.names, counts, strict=True):
-            accuracies[name] = _accuracy(n_correct, n, by_name[name], seen_of_model)
+        for name, n_correct in zip(exam.names, exam.count_correct(model)[0].tolist(), strict=True):
+            pairs = _sampled_pairs(n, by_name[name], seen_of_model)
+            sample_size = n if pairs is None else pairs
+            accuracies[name] = Accuracy(n_correct / n, n, wilson(n_correct / n * sample_size, sample_size), pairs)
         results.append(accuracies)
     return results
-
-
-def _accuracy(n_correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
-    """The accuracy from the number of correct answers to `n` sequences, with its interval."""
-    accuracy = n_correct / n
-    pairs = _sampled_pairs(n, evalset, seen)
-    interval = wilson(n_correct, n) if pairs is None else wilson(accuracy * pairs, pairs)
-    return Accuracy(accuracy, n, interval, pairs)
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
     """The sample size of the interval in pairs of numbers; None where it is the number `n` of sequences.
 
-    It is in pairs for a class of held-out pairs that has fewer of them than there are sequences.
+    It is in pairs for a class of held-out pairs that has fewer of them than there are sequences: many sequences that
+    add the same pair say little about other pairs of the class.
     """
     if evalset.pair not in HELD_OUT_CLASSES:
         return None
@@ -111,60 +98,45 @@ class EndAccuracy:
     """As in `Accuracy`."""
 
 
-def end_accuracies(
-    read: Callable[[Sequence[int]], Stack], config: Config, seen: Tensor, steps: Sequence[int], n: int,
-    sets: Sequence[EvalSet] | None = None, first: int = 0,
-) -> dict[str, EndAccuracy]:  # fmt: skip
-    """One network's accuracy at its last evaluations, on fresh sequences each, for every set that is not empty.
-
-    `n` is the number of sequences in all, divided among the steps, with at least 2,000 for each; `read` returns the
-    checkpoints at some steps. `first` is the place of the first set among all sets of an exam, which decides its
-    sequences.
-    """
-    sets = all_sets(config.task) if sets is None else sets
-    n_each = min(n, max(END_SEQUENCES, n // len(steps)))
-    shares: dict[str, list[float]] = {}
-    for place, step in enumerate(steps, 1):
-        n_later = len(steps) - place  # evaluations after this one: the exams are counted from the end
-        exam = end_exam([config], seen[None], sets, n_each, n_later, first)
-        for name, share in exam.accuracies(read([step]))[0].items():
-            shares.setdefault(name, []).append(share)
-    pairs = {evalset.name: _sampled_pairs(n_each, evalset, seen) for evalset in sets}
-    return {name: EndAccuracy(tuple(of_set), n_each, pairs[name]) for name, of_set in shares.items()}
-
-
 def end_steps(network: Network) -> list[int]:
     """The checkpoints that decide what a network achieves: the last ones, or the one that was requested."""
     return end_of_training(network.steps) if network.step == network.steps[-1] else [network.step]
 
 
+def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) -> dict[str, EndAccuracy]:
+    """The accuracies at a network's last checkpoints, on fresh sequences each, for every set that is not empty.
+
+    The network's number of sequences is divided among the checkpoints, with at least 2,000 for each. `first` is the
+    place of the first set among all sets of an exam, which decides its sequences.
+    """
+    steps = end_steps(network)
+    n = min(network.n, max(END_SEQUENCES, network.n // len(steps)))
+    shares: dict[str, list[float]] = {}
+    for n_later, step in zip(reversed(range(len(steps))), steps, strict=True):  # exams are counted from the end
+        exam = end_exam([network.config], network.seen[None], sets, n, n_later, first)
+        for name, share in exam.accuracies(network.stack_at(step))[0].items():
+            shares.setdefault(name, []).append(share)
+    pairs = {evalset.name: _sampled_pairs(n, evalset, network.seen) for evalset in sets}
+    return {name: EndAccuracy(tuple(of_set), n, pairs[name]) for name, of_set in shares.items()}
+
+
 @per_network(slow=True)
 def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
     """The accuracies of a network at its last checkpoints (`end_steps`), by evaluation set."""
-    steps = end_steps(network)
-    if len(steps) == 1:
+    if len(end_steps(network)) == 1:
         at_step = accuracies_of(network)
         return {name: EndAccuracy((result.accuracy,), result.n, result.pairs) for name, result in at_step.items()}
-    return end_accuracies(network.checkpoints, network.config, network.seen, steps, network.n)
+    return end_accuracies(network, all_sets(network.config.task))
 
 
 @per_network(slow=True)
-def in_banned_slots(network: Network) -> EndAccuracy | None:
+def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
     """The accuracies at the last checkpoints on sums of any two numbers with one variable, in a banned slot.
 
     None where the task has no such sums.
     """
     try:
-        accuracies = end_accuracies(
-            network.checkpoints,
-            network.config,
-            network.seen,
-            end_steps(network),
-            network.n,
-            sets=[ANY_PAIR_BANNED],
-            first=ANY_PAIR_PLACE,
-        )
-        return accuracies[ANY_PAIR_BANNED.name]
+        return end_accuracies(network, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
     except EmptySetError:
         return None
 

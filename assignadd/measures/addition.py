@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,13 +24,10 @@ from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
 from assignadd.model.forward import largest, traces
 from assignadd.model.stack import Stack
-from assignadd.model.table import covers
 from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.positions import with_values
 
-# Shifts b - a for which the neurons of all pairs (a, b) are in memory at once: 1 MB for the paper's sizes.
-SHIFTS = 8
 # A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
 # paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the rest .015 / F.
 LEAST_SHARE = 0.5
@@ -55,29 +52,10 @@ def mlp_readout(stack: Stack) -> Float[Tensor, "M h N"]:
 def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]) -> Int[Tensor, "*M N N"]:
     """The answer to every pair (a, b): the one with the largest of the logits relu(x_a + x_b) `readout`.
 
-    x_n, row n of the preactivations, is what the number n alone gives to each neuron. As x_a + x_b = x_b + x_a, half of
-    the pairs are enough: (a, b) with b = a + shift mod N, for all a and the shifts 0..N/2.
+    x_n, row n of the preactivations, is what the number n alone gives to each neuron.
     """
-    N = preactivations.shape[-2]
-    twice = torch.cat([preactivations, preactivations], -2)  # row a + shift is that of a + shift mod N
-    of_b = twice.unfold(-2, N, 1)[..., : N // 2 + 1, :, :].mT  # (..., shift, a, h)
-    of_a = preactivations.unsqueeze(-3)  # (..., 1, a, h)
-    answers = []
-    for of_b_at_some_shifts in of_b.split(SHIFTS, -3):
-        neurons = (of_a + of_b_at_some_shifts).relu_()
-        answers.append(largest(neurons.flatten(-3, -2) @ readout))  # (..., shifts N)
-    return torch.cat(answers, -1)[..., _row_of_pair(N).to(preactivations.device)]
-
-
-@lru_cache(maxsize=8)
-def _row_of_pair(N: int) -> Int[Tensor, "N N"]:
-    """The place of every pair (a, b) in a list of the pairs (n, n + shift mod N): N shift + n, with shifts 0..N/2.
-
-    The pair itself is in the list, or (b, a) is.
-    """
-    a, b = torch.arange(N)[:, None], torch.arange(N)
-    shift, shift_of_mirrored = (b - a) % N, (a - b) % N  # the smaller one is at most N/2
-    return torch.where(shift <= N // 2, N * shift + a, N * shift_of_mirrored + b)
+    answers_with_a = [largest((x_a + preactivations).relu() @ readout) for x_a in preactivations.split(1, -2)]
+    return torch.stack(answers_with_a, -2)
 
 
 def is_answer(task: Task, answers: Int[Tensor, "*M N N"]) -> Bool[Tensor, "*M N N"]:
@@ -88,18 +66,17 @@ def is_answer(task: Task, answers: Int[Tensor, "*M N N"]) -> Bool[Tensor, "*M N 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
-    preactivations, readout = number_preactivations(stack), mlp_readout(stack)
-    if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
-        of_models = zip(preactivations, readout, strict=True)
-        answers = torch.stack([best_answers(of_numbers, of_neurons) for of_numbers, of_neurons in of_models])
-    else:
-        answers = best_answers(preactivations, readout)
-    return is_answer(stack.config.task, answers)
+    return is_answer(stack.config.task, best_answers(number_preactivations(stack), mlp_readout(stack)))
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
     """Share of all pairs that the circuit adds correctly (99.94 % in the paper)."""
     return ov2_mlp2_correct(stack).float().mean((1, 2))
+
+
+def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
+    """For each model, the pairs (n, m) that the circuit adds wrongly."""
+    return [[(n, m) for n, m in is_wrong.nonzero().tolist()] for is_wrong in ~ov2_mlp2_correct(stack)]
 
 
 def double_preference(stack: Stack) -> Float[Tensor, " M"]:
@@ -112,25 +89,19 @@ def double_preference(stack: Stack) -> Float[Tensor, " M"]:
     n = torch.arange(task.modulus, device=stack.flat.device)
     right = answer_of(task, (n[:, None], n))  # (N, N): n + m
     double = answer_of(task, (n, n))[:, None].expand(-1, len(n))  # (N, N): 2n; transposed it is 2m
-    answers = torch.stack([right, double, double.T], -1)  # (N, N, 3): n + m, 2n, 2m
+    answers = torch.stack([right, double, double.T], -1)  # (N, N, 3)
     is_different = ~torch.eye(len(n), dtype=torch.bool, device=n.device)  # n != m
     preferences = []
     for preactivations, readout in zip(number_preactivations(stack), mlp_readout(stack), strict=True):
         logits = (preactivations[:, None] + preactivations).relu() @ readout  # (N, N, N)
         is_other = torch.ones_like(logits).scatter_(-1, answers, 0.0)  # 1 for all answers but these three
         mean_of_others = (logits * is_other).sum(-1) / is_other.sum(-1)  # (N, N)
-        advantage = logits.gather(-1, answers) - mean_of_others[..., None]  # (N, N, 3)
-        preference = advantage[..., 1:].mean(-1) / advantage[..., 0]
+        of_right, *of_doubles = (logits.gather(-1, answers) - mean_of_others[..., None]).unbind(-1)  # (N, N) each
+        preference = torch.stack(of_doubles).mean(0) / of_right
         preferences.append(preference[is_different].mean())
     return torch.stack(preferences)
 
 
-def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
-    """For each model, the pairs (n, m) that the circuit adds wrongly."""
-    return [[(n, m) for n, m in is_wrong.nonzero().tolist()] for is_wrong in ~ov2_mlp2_correct(stack)]
-
-
-@lru_cache(maxsize=8)
 def fourier_basis(N: int) -> Float[Tensor, "N N"]:
     """Orthonormal rows in float64: the constant, then cosine and sine of frequency 1, of frequency 2, and so on."""
     n, k = torch.arange(N, dtype=torch.float64), basis_frequencies(N)
@@ -189,12 +160,7 @@ class Waves:
 def circuit_waves(stack: Stack) -> Waves:
     """The waves of the circuit's preactivations (OV2(n) + OV2(m)) W_in; by symmetry A = B and alpha = beta."""
     of_number = number_preactivations(stack)  # (M, N, h)
-    mean = of_number.mean(1, keepdim=True)
-    N = of_number.shape[1]
-    # Over all N^2 pairs, the sum of squares of what n adds and that of what m adds.
-    variance = 2 * N * (of_number - mean).square().sum(1)
-    marginal = of_number + mean  # the mean over one operand as a function of the other
-    return _fitted_waves(marginal.unsqueeze(1).expand(-1, 2, -1, -1), variance)
+    return waves(of_number[:, :, None] + of_number[:, None])
 
 
 def context_preactivations(
@@ -206,43 +172,24 @@ def context_preactivations(
     """
     task, N = stack.config.task, stack.config.task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)  # (N^2, 2)
-    drawn = [sequences(configs, seen, n_vars, N * N).tokens for n_vars in (0, 1, 2)]
-    tokens_of_types = [with_values(task, tokens, pairs) for tokens in drawn]  # (M, N^2, T) each
-
-    def mean_of(part: str) -> Tensor:
-        """The mean of this part of the `Trace` over the three types, (M, N^2, ...)."""
-        thirds = []
-        for tokens in tokens_of_types:
-            thirds.append(torch.stack([getattr(trace, part) / 3 for trace in traces(stack, tokens)]))
-        return thirds[0] + thirds[1] + thirds[2]
-
-    # Where the preactivations are linear in the residual, the mean is taken of the residual, which has fewer numbers.
-    is_linear = covers(stack.config)
-    mean = mean_of("resid_mid") @ stack["blocks.1.mlp.W_in"] if is_linear else mean_of("preactivations")
-    return mean.unflatten(1, (N, N))
+    total = stack.flat.new_zeros(())
+    for n_vars in (0, 1, 2):
+        tokens = with_values(task, sequences(configs, seen, n_vars, N * N).tokens, pairs)  # (M, N^2, T)
+        total = total + torch.stack([trace.preactivations for trace in traces(stack, tokens)])  # (M, N^2, h)
+    return (total / 3).unflatten(1, (N, N))
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
     """The wave of one frequency that fits each neuron best, by projection of its mean over either operand."""
+    N = preactivations.shape[1]
     of_first, of_second = preactivations.mean(2), preactivations.mean(1)  # (M, N, h): the mean over the other operand
     marginals = torch.stack([of_first, of_second], 1)  # (M, 2, N, h)
-    mean = marginals[:, :1].mean(2, keepdim=True)  # (M, 1, 1, h): over all pairs
-    variance = (preactivations - mean).square_().sum((1, 2))
-    return _fitted_waves(marginals, variance)
-
-
-def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "M h"]) -> Waves:
-    """The best wave of each neuron, from its mean as a function of either operand.
-
-    `variance` is the sum of the squares about its mean, over all pairs.
-    """
-    N = marginals.shape[2]
+    mean = of_first.mean(1)[:, None, None]  # (M, 1, 1, h): over all pairs
+    variance = (preactivations - mean).square_().sum((1, 2))  # (M, h)
     coefficients = (fourier_basis(N).to(marginals) @ marginals)[:, :, 1:]  # (M, 2, N - 1, h)
     power = N * coefficients.square().sum(1)  # (M, N - 1, h): each value of an operand is in N pairs
-    by_frequency = _by_frequency(power)  # (M, F, h)
-    best = by_frequency.argmax(1)  # (M, h): the frequency minus 1
+    power_of_best, best = _by_frequency(power).max(1)  # (M, h): the frequency minus 1
     frequency = best + 1
-    share = by_frequency.amax(1) / variance.clamp(min=torch.finfo(variance.dtype).tiny)
     # Entry 2k - 2 of the coefficients is the cosine of frequency k, the next one its sine (0 for k = N/2, which has
     # none).
     padded = torch.cat([coefficients, torch.zeros_like(coefficients[:, :, :1])], 2)
@@ -250,13 +197,20 @@ def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "
     cosine = padded.gather(2, index_of_cosine).squeeze(2)  # (M, 2, h)
     sine = padded.gather(2, index_of_cosine + 1).squeeze(2)
     # The largest entry of a row of the basis, which has norm 1: sqrt(2 / N), and sqrt(1 / N) for the row of k = N/2.
-    unit = (torch.where(2 * frequency == N, 1, 2).to(share) / N).sqrt()[:, None]
-    return Waves(frequency, share, amplitude=unit * torch.hypot(cosine, sine), phase=torch.atan2(-sine, cosine))
+    unit = (torch.where(2 * frequency == N, 1, 2).to(cosine) / N).sqrt()[:, None]
+    return Waves(
+        frequency,
+        share=power_of_best / variance.clamp(min=torch.finfo(variance.dtype).tiny),
+        amplitude=unit * torch.hypot(cosine, sine),
+        phase=torch.atan2(-sine, cosine),
+    )
 
 
-@dataclass(frozen=True)
-class Filtered:
-    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant."""
+class Filtered(NamedTuple):
+    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant.
+
+    The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
+    """
 
     restricted: Float[Tensor, " M"]
     """With only the network's frequencies."""
@@ -265,21 +219,17 @@ class Filtered:
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
-    """The accuracies of the circuit with frequencies removed.
-
-    The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
-    """
-    of_models = zip(network_frequencies(stack), number_preactivations(stack), mlp_readout(stack), strict=True)
+    """The accuracies of the circuit with frequencies removed."""
+    own, preactivations = network_frequencies(stack), number_preactivations(stack)
     accuracies = []
-    for is_network_frequency, preactivations, readout in of_models:
-        # The rest is computed as `restricted_to` too: the difference of all and the first part would leave rounding
-        # errors instead of a constant where no frequency is left, and a network can tell such errors apart.
-        restricted = restricted_to(preactivations[None], is_network_frequency)
-        excluded = restricted_to(preactivations[None], ~is_network_frequency)
-        answers = torch.stack([best_answers(part, readout) for part in torch.cat([restricted, excluded])])
-        accuracies.append(is_answer(stack.config.task, answers).to(preactivations.dtype).mean((1, 2)))
-    of_restricted, of_excluded = torch.stack(accuracies, 1)  # (M,) each
-    return Filtered(of_restricted, of_excluded)
+    # The rest is computed as `restricted_to` too: the difference of all and the first part would leave rounding errors
+    # instead of a constant where no frequency is left, and a network can tell such errors apart.
+    for is_kept in (own, ~own):  # (M, F)
+        of_models = zip(preactivations.split(1), is_kept, strict=True)
+        filtered = torch.cat([restricted_to(of_model, frequencies) for of_model, frequencies in of_models])
+        is_right = is_answer(stack.config.task, best_answers(filtered, mlp_readout(stack)))
+        accuracies.append(is_right.to(filtered.dtype).mean((1, 2)))
+    return Filtered(*accuracies)
 
 
 def restricted_to(functions: Float[Tensor, "M N d"], frequencies: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:

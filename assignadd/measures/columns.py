@@ -11,11 +11,10 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -85,7 +84,7 @@ class Column:
         match = re.fullmatch(pattern, column)
         return None if match is None else match.groupdict()
 
-    def text(self, value: float | np.floating) -> str:
+    def text(self, value: float) -> str:
         """A value with its unit, for readers."""
         return f"{value:.2f} {self.unit}"
 
@@ -97,45 +96,34 @@ class Column:
 # For shares of assigned numbers, n is the number of sequences, since numbers in the same sequence are not independent.
 # This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
 # between 0 and 1 has at most the variance of a share with the same mean.
-# The value of a layer is that of its best head (`measures.routing`). The paper has the first two kinds in layer 1, the
-# last in layer 2.
-def _of_layers(
-    name: str, label: str, unit: str, level: float, colour: str, line: str | tuple[int, tuple[float, ...]] = SOLID,
-    panel: str = "", layer_of_paper: int = 1,
-) -> tuple[Column, ...]:  # fmt: skip
-    """The records of an attention pattern in each layer; `layer_of_paper` is the one in which the paper has it."""
+# The value of a layer is that of its best head (`measures.routing`).
+def _of_layers(record: Column, layer_of_paper: int) -> list[Column]:
+    """The record of an attention pattern in each layer, from that in the layer in which the paper has it."""
     columns = []
     for layer in LAYERS:
-        is_papers = layer == layer_of_paper
-        columns.append(
-            Column(
-                name.format(layer=layer) + BY_TYPE,
-                f"layer {layer}: {label}",
-                unit,
-                level,
-                n=SEQUENCES,
-                panel=panel,
-                paper=bool(panel) and is_papers,
-                colour=colour,
-                line=line if is_papers else DENSE,
-                needs=(SECOND_LAYER,) if is_papers else (),
-            )
+        column = replace(
+            record, name=f"{record.name.format(layer=layer)}{BY_TYPE}", label=f"layer {layer}: {record.label}"
         )
-    return tuple(columns)
+        is_papers = layer == layer_of_paper
+        columns.append(column if is_papers else replace(column, paper=False, line=DENSE, needs=()))
+    return columns
 
 
-_RATES = (
-    *_of_layers("attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST, PURPLE,
-                DASHED, ADDING_AND_COPYING),
-    *_of_layers("attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST, VERMILION,
-                panel=ROUTING),
-    *_of_layers("attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST, SKY,
-                panel=ROUTING, layer_of_paper=2),
-    *_of_layers("mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, PURPLE),
-    *_of_layers("mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF, VERMILION),
-    *_of_layers("mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, SKY,
-                layer_of_paper=2),
+_PATTERNS = (
+    (Column("attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST, SEQUENCES,
+            ADDING_AND_COPYING, True, PURPLE, DASHED, (SECOND_LAYER,)), 1),
+    (Column("attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST, SEQUENCES,
+            ROUTING, True, VERMILION, SOLID, (SECOND_LAYER,)), 1),
+    (Column("attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST, SEQUENCES,
+            ROUTING, True, SKY, SOLID, (SECOND_LAYER,)), 2),
+    (Column("mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, SEQUENCES,
+            colour=PURPLE, needs=(SECOND_LAYER,)), 1),
+    (Column("mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF, SEQUENCES,
+            colour=VERMILION, needs=(SECOND_LAYER,)), 1),
+    (Column("mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, SEQUENCES,
+            colour=SKY, needs=(SECOND_LAYER,)), 2),
 )  # fmt: skip
+_RATES = [column for record, layer_of_paper in _PATTERNS for column in _of_layers(record, layer_of_paper)]
 _PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)
 VARIABLE_ACCURACY = Column(
     "accuracy {variable} {slot}", "sums with {variable} in the {slot} slot", "of sequences", HALF, PER_VARIABLE
@@ -232,7 +220,7 @@ class ProgressMeasures:
     def __call__(self, stack: Stack) -> Columns:
         """All columns of the models of a stack, in the order of the files."""
         return (
-            where_defined(stack, fourier_columns, qk1_columns, qk2_columns)
+            where_defined(stack, addition_columns, fourier_columns, qk1_columns, qk2_columns)
             | self.routing(stack)
             | where_defined(stack, self.probes)
             | accuracy_columns(stack, self.exam)
@@ -268,17 +256,24 @@ def where_defined(stack: Stack, *measures: Measures) -> Columns:
 
 
 def circuit_columns(stack: Stack) -> Columns:
-    """The measures that depend only on the weights, as far as they are defined for the architecture."""
+    """The measures of the weights that take little time, as far as they are defined for the architecture."""
     return where_defined(stack, addition_columns, qk1_columns, qk2_columns)
 
 
 def addition_columns(stack: Stack) -> Columns:
-    """The accuracy of the addition circuit."""
     return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
 
 
+def fourier_columns(stack: Stack) -> Columns:
+    restricted, excluded = filtered_accuracies(stack)
+    return {
+        "fourier_frequencies": network_frequencies(stack).sum(1),
+        "fourier_restricted_accuracy": restricted,
+        "fourier_excluded_accuracy": excluded,
+    }
+
+
 def qk1_columns(stack: Stack) -> Columns:
-    """How often a number finds the position before it in QK1."""
     return {
         "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
         "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
@@ -286,7 +281,6 @@ def qk1_columns(stack: Stack) -> Columns:
 
 
 def qk2_columns(stack: Stack) -> Columns:
-    """How well variables match themselves in QK2."""
     margin = scores.qk2_ov1_var_margin(stack)
     return {
         "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
@@ -296,7 +290,6 @@ def qk2_columns(stack: Stack) -> Columns:
 
 
 def variable_score_columns(stack: Stack) -> Columns:
-    """The QK1 score of `=` with each variable."""
     scores_of_variables = scores.qk1_equals_to_variables(stack).T  # (V, M)
     letters = stack.config.task.variables
     return {f"qk1 = to {letter}": score for letter, score in zip(letters, scores_of_variables, strict=True)}
@@ -305,22 +298,8 @@ def variable_score_columns(stack: Stack) -> Columns:
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
     """The accuracy with each variable in each operand slot."""
     task = stack.config.task
-    accuracy = variable_accuracy(stack, exam)  # (M, slots, V)
-    columns: Columns = {}
-    for slot, slot_name in enumerate(operand_names(task)):
-        for variable, letter in enumerate(task.variables):
-            columns[f"accuracy {letter} {slot_name}"] = accuracy[:, slot, variable]
-    return columns
-
-
-def fourier_columns(stack: Stack) -> Columns:
-    """The accuracy of the addition circuit, that with some frequencies removed, and the number of its frequencies."""
-    filtered = filtered_accuracies(stack)
-    return addition_columns(stack) | {
-        "fourier_frequencies": network_frequencies(stack).sum(1),
-        "fourier_restricted_accuracy": filtered.restricted,
-        "fourier_excluded_accuracy": filtered.excluded,
-    }
+    names = [f"accuracy {letter} {slot}" for slot in operand_names(task) for letter in task.variables]
+    return dict(zip(names, variable_accuracy(stack, exam).flatten(1).T, strict=True))
 
 
 class ProgressObserver:
@@ -345,10 +324,7 @@ class ProgressObserver:
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         """For each model of the stack, its measures by name."""
         columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
-        rows = []
-        for model in range(len(stack)):
-            rows.append({name: rounded(column[model]) for name, column in columns.items()})
-        return rows
+        return [{name: rounded(values[model]) for name, values in columns.items()} for model in range(len(stack))]
 
 
 def rounded(value: float) -> float | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -45,16 +45,15 @@ def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)
     if isinstance(result, list) and all(isinstance(row, Mapping) for row in result) and len(result) == len(configs):
         return [dict(row) for row in result]
-    columns = result if isinstance(result, Mapping) else {getattr(function, "__name__", ""): result}
-    values = {name: values.tolist() if isinstance(values, Tensor) else values for name, values in columns.items()}
-    for column in values.values():
-        if not isinstance(column, list | tuple) or len(column) != len(stack) or not all(map(_is_number, column)):
-            raise ConfigError("observe", getattr(function, "__name__", function), EXPECTED)
-    return [{name: rounded(float(column[m])) for name, column in values.items()} for m in range(len(stack))]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float)
+    name = getattr(function, "__name__", "")
+    columns = dict(result) if isinstance(result, Mapping) else {name: result}
+    for column, values in columns.items():
+        numbers = values.tolist() if isinstance(values, Tensor) else values
+        is_list = isinstance(numbers, list | tuple) and len(numbers) == len(stack)
+        if not is_list or not all(isinstance(number, bool | int | float) for number in numbers):
+            raise ConfigError("observe", name or function, EXPECTED)
+        columns[column] = [rounded(float(number)) for number in numbers]
+    return [{column: numbers[model] for column, numbers in columns.items()} for model in range(len(stack))]
 
 
 @dataclass(frozen=True)
@@ -97,20 +96,20 @@ def own_measure(
     name = getattr(function, "__name__", "")
     if not (name.isidentifier() and inspect.isfunction(inspect.unwrap(function))):
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
-    file = Path(inspect.getsourcefile(function) or "")
+    path_of_source = Path(inspect.getsourcefile(function) or "")
+    file = path_of_source if path_of_source.is_file() else None  # none in a notebook
     configs = [member.config(config)] * 2
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
     except Exception as error:
-        what = with_line(error, file) if file.is_file() else f"{type(error).__name__}: {error}"
+        what = with_line(error, file) if file else f"{type(error).__name__}: {error}"
         raise ConfigError("observe", name, f"{EXPECTED}; {what}") from error
-    meanings = _meanings(function, list(rows[0]))
     observed = Observed(
-        name=f"{file.name if file.is_file() else '(notebook)'}:{name}",
+        name=f"{file.name if file else '(notebook)'}:{name}",
         source=hashlib.sha256(_text(function)).hexdigest(),
-        file=hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
-        columns=meanings,
+        file=hashlib.sha256(file.read_bytes()).hexdigest() if file else None,
+        columns=_meanings(function, list(rows[0])),
     )
     return OwnMeasure(function, base, observed, path)
 
@@ -120,12 +119,7 @@ def _text(function: Function) -> bytes:
     try:
         return inspect.getsource(function).encode()
     except (OSError, TypeError):
-        return repr(_compiled(inspect.unwrap(function).__code__)).encode()
-
-
-def _compiled(code: CodeType) -> tuple[Any, ...]:
-    constants = [_compiled(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return code.co_code, code.co_names, constants
+        return marshal.dumps(inspect.unwrap(function).__code__, 2)  # version 2 writes equal code in the same way
 
 
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:

@@ -57,35 +57,29 @@ class AnswerProbes:
 
 
 def answer_probes(
-    stack: Stack,
-    configs: Sequence[Config],
-    seen: Bool[Tensor, "M N N"],
-    split: Literal["pair", "row"] = "pair",
-    contexts: int = 1,
+    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], split: Literal["pair", "row"] = "pair"
 ) -> AnswerProbes:
-    """Accuracy of linear probes for the answer before and after MLP2 (section 5.1), on `contexts` N^2 sequences.
+    """Accuracy of linear probes for the answer before and after MLP2 (section 5.1), on N^2 sequences.
 
     The sequences follow the training distribution; 0, 1 and 2 variables alternate.
 
-    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and is either for training or for
-    testing. Before the MLP the accuracy is *below* 1/N: the probe can fit only a function of n plus a function of m,
-    and the answer of a test pair occurs less often among the training pairs with the same n or m.
+    `split="pair"`: every pair of numbers (n, m) is added once, and is either for training or for testing. Before the
+    MLP the accuracy is *below* 1/N: the probe can fit only a function of n plus a function of m, and the answer of a
+    test pair occurs less often among the training pairs with the same n or m.
     `split="row"`: pairs are drawn with replacement, so most test pairs also occur in training, not equally often. The
     accuracy before the MLP is then a little above 1/N.
     """
     task, N = stack.config.task, stack.config.task.modulus
-    n_pairs = N * N
-    n = contexts * n_pairs
-    n_train = contexts * int(TRAIN_SHARE * n_pairs)  # all sequences of a pair are on one side
-    pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack(tuple_values(pairs, N), 1)  # (n, 2)
+    n_train = int(TRAIN_SHARE * N * N)
+    pairs = _pairs(N, split).to(stack.flat.device)  # (N^2,) codes N n + m
+    values = torch.stack(tuple_values(pairs, N), 1)  # (N^2, 2)
     # Two labels of each sequence: its answer and, as a control, that of another pair.
-    other_pair = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)
-    labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, other_pair[pairs])])  # (2, n)
-    tokens = with_values(task, mixed_sequences(configs, seen, n), values)
+    other_pair = permutation(N * N, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)
+    labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, other_pair[pairs])])  # (2, N^2)
+    tokens = with_values(task, mixed_sequences(configs, seen, N * N), values)
     accuracies = []
     for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
-        stages = probed_stages(trace, model)
+        stages = vectors_at_equals(trace, model)
         of_stages = [least_squares_probe(vectors, labels, N, n_train, ANSWER_RIDGE) for vectors in stages.values()]
         accuracies.append(torch.stack(of_stages, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
@@ -95,7 +89,7 @@ def answer_probes(
         train=train[..., 0],
         control=test[..., 1],
         n_train=n_train,
-        n_test=n - n_train,
+        n_test=N * N - n_train,
     )
 
 
@@ -150,51 +144,16 @@ def least_squares_probe(
     targets on x, whose class is that of the largest score.
     """
     x = x - x[:n_train].mean(0)
-    train, train_labels = x[:n_train], labels[:, :n_train]
-    # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
-    sums = _sums_by_class(train, train_labels, classes).flatten(0, 1)  # (L classes, d)
-    weights = _ridge_weights(_gram(train), sums.T, ridge)  # (d, L classes)
-    counts = torch.stack([row.bincount(minlength=classes) for row in train_labels]).to(x.dtype)  # (L, classes)
-    mean_target = counts / n_train  # the constant of the regression
-    scores = torch.addmm(mean_target.flatten(), x, weights)  # (n, L classes)
-    guesses = largest(scores.view(len(x), len(labels), classes)).T  # (L, n)
-    is_right = (guesses == labels).to(x.dtype)
-    return torch.stack([is_right[:, n_train:].mean(1), is_right[:, :n_train].mean(1)])
-
-
-def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int) -> Float[Tensor, "L classes d"]:
-    """The sum of the rows with each label, for each of L labellings."""
-    if x.device.type != "cpu":  # `index_add_` would add in another order each time
-        return one_hot(labels, classes).to(x.dtype).mT @ x
-    sums = x.new_zeros(len(labels), classes, x.shape[1])
-    for sums_of_labelling, labelling in zip(sums, labels, strict=True):
-        sums_of_labelling.index_add_(0, labelling, x)
-    return sums
-
-
-def _ridge_weights(gram: Float[Tensor, "d d"], products: Float[Tensor, "d k"], ridge: float) -> Float[Tensor, "d k"]:
-    """The weights (x^T x + s)^-1 x^T y of ridge regressions of k targets y on x, from x^T x and x^T y.
-
-    The ridge s is `ridge` times the features' mean power.
-    """
-    power = gram.trace() / len(gram)
+    train = x[:n_train]
+    targets = one_hot(labels[:, :n_train], classes).to(x.dtype)  # (L, n_train, classes)
+    gram = train.T @ train
     # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
-    gram.diagonal().add_((ridge * power).clamp(min=1e-30))
-    # Of a network that diverged the matrix is NaN, and so are the weights; some libraries refuse to factor it.
-    factor, _ = torch.linalg.cholesky_ex(gram, check_errors=bool(power.isfinite()))
-    return torch.cholesky_solve(products, factor)
-
-
-def _gram(x: Float[Tensor, "n d"], rows: int = 64) -> Float[Tensor, "d d"]:
-    """x^T x, `rows` of its rows at a time, each block from the diagonal on: half of the products.
-
-    Below the diagonal, the matrix is its own mirror image.
-    """
-    gram = x.new_zeros(x.shape[1], x.shape[1])
-    for first in range(0, len(gram), rows):
-        block = slice(first, first + rows)
-        torch.mm(x[:, block].T, x[:, first:], out=gram[block, first:])
-    return gram.triu() + gram.triu(1).T
+    gram.diagonal().add_((ridge * gram.diagonal().mean()).clamp(min=1e-30))
+    weights, _ = torch.linalg.solve_ex(gram, train.T @ targets)  # (L, d, classes); NaN for a network that diverged
+    # As the rows have mean 0, the constant of the regression is the mean target.
+    scores = x @ weights + targets.mean(1, keepdim=True)  # (L, n, classes)
+    is_right = (largest(scores) == labels).to(x.dtype)
+    return torch.stack([is_right[:, n_train:].mean(1), is_right[:, :n_train].mean(1)])
 
 
 def adam_probe(
@@ -221,22 +180,18 @@ def adam_probe(
     return (guesses == labels[n_train:]).to(x.dtype).mean()
 
 
-def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]:
+def vectors_at_equals(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]:
     """The vectors at `=` that are probed, by the name of their stage, from the trace of one model.
 
     These are the stages of the last layer, and before them the residual after each earlier part of a network that has
     more layers, or more MLPs, than the paper's.
     """
     architecture = model.config.model
-    has_mlp = architecture.d_mlp[-1] is not None
-    n_in_last_layer = 2 if has_mlp else 1  # residuals after the last layer's attention and, if it has one, its MLP
-    # The embedding, then the residual after each part of the earlier layers; the last of them enters the last layer.
-    before_last_layer = list(trace.residuals.items())[:-n_in_last_layer]
-    _, before_attention = before_last_layer[-1]
-    # The embedding of `=` is a constant, and is not probed.
-    stages = {f"after {part}": residual for part, residual in before_last_layer[1:-1]}
-    stages["before attention"] = before_attention
-    if not has_mlp:
+    parts = list(trace.residuals)  # in the order of the forward pass; the first is the embedding, a constant at `=`
+    earlier = parts[1 : parts.index(f"attention {architecture.n_layers}") - 1]
+    stages = {f"after {part}": trace.residuals[part] for part in earlier}
+    stages["before attention"] = trace.resid_pre
+    if architecture.d_mlp[-1] is None:
         return stages | {"after attention": trace.resid_mid}
     activation = ACTIVATION_NAMES[architecture.activation]
     return stages | {
@@ -248,16 +203,12 @@ def probed_stages(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B _"]]
     }
 
 
-def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
-    """Codes N n + m of the pairs to add; the first ones are for training.
-
-    Split by pair, every pair is there `contexts` times, one after the other; split by row, pairs are random.
-    """
+def _pairs(N: int, split: str) -> Int[Tensor, " n"]:
+    """Codes N n + m of the pairs to add, N^2 of them: each once if split by pair, random ones if split by row."""
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
-        return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)
-    seed, row = torch.tensor(0), torch.arange(contexts * N * N)
-    word_of_row = words(seed, Stream.EVAL, torch.tensor(step), row, 1)[0]
+        return permutation(N * N, Stream.EVAL, step)
+    word_of_row = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(N * N), 1)[0]
     pairs, _ = digit(word_of_row, N * N)
     return pairs
 

@@ -55,9 +55,9 @@ class Routing:
         """
         columns = {f"{name} ({types})": self[name] for name in self.by_head}
         for name, values in self.by_head.items():
-            if values.shape[1] > 1:
-                for head, of_head in enumerate(values.T):
-                    columns[f"{name} ({types}, head {head})"] = of_head
+            n_heads = values.shape[1]
+            if n_heads > 1:
+                columns |= {f"{name} ({types}, head {head})": values[:, head] for head in range(n_heads)}
         return columns
 
 
@@ -70,51 +70,44 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets (masks) of the sequences, from one forward pass."""
     task = stack.config.task
-    counts_of_chunks = []
-    for chunk in tokens.split(CHUNK, 1):  # (M, CHUNK, T)
-        counts_of_chunks.append(pattern_counts(trace_of(stack, chunk), roles(task, chunk), task))
+    chunks = [pattern_counts(trace_of(stack, chunk), roles(task, chunk), task) for chunk in tokens.split(CHUNK, 1)]
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
-    rates: dict[str, Tensor] = {}
-    for name in counts_of_chunks[0]:
-        hits = torch.cat([counts[name].hits for counts in counts_of_chunks], 1).to(is_in_subset.dtype)  # (M, B, heads)
-        cases = torch.cat([counts[name].cases for counts in counts_of_chunks], 1).to(is_in_subset.dtype)  # (M, B)
-        # The products with a mask are sums over its sequences.
-        rates[name] = hits.mT @ is_in_subset / (cases.unsqueeze(1) @ is_in_subset)  # (M, heads, subsets)
-    return [Routing({name: values[..., i] for name, values in rates.items()}) for i in range(len(subsets))]
+    values: dict[str, Tensor] = {}
+    for kind, quantity in (("attn", "hits"), ("mass", "mass")):
+        for pattern in chunks[0]:
+            counted = torch.cat([getattr(counts[pattern], quantity) for counts in chunks], 1)  # (M, B, heads)
+            cases = torch.cat([counts[pattern].cases for counts in chunks], 1)  # (M, B)
+            # The products with a mask are sums over its sequences.
+            sums = counted.to(is_in_subset.dtype).mT @ is_in_subset  # (M, heads, subsets)
+            values[f"{kind}_{pattern}"] = sums / (cases.to(is_in_subset.dtype).unsqueeze(1) @ is_in_subset)
+    return [Routing({name: of_all[..., i] for name, of_all in values.items()}) for i in range(len(subsets))]
 
 
 class Counts(NamedTuple):
-    """A rate or a mass in every sequence; over several it is the sum of the hits divided by that of the cases."""
+    """A pattern in every sequence; over several, rate and mass are the sums of hits and mass divided by the cases'."""
 
-    hits: Tensor  # (..., B, heads): how often the keys with the most attention are right, or the attention to them
+    hits: Tensor  # (..., B, heads): how often the keys with the most attention are the right ones
+    mass: Tensor  # (..., B, heads): the attention to the right ones
     cases: Tensor  # (..., B): out of how many
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
-    """The hits and cases of each rate and mass in every sequence, by name; first all rates."""
+    """The counts of each pattern, by its name."""
     one_case = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # (..., B): a sequence has one `=`
     slots = torch.tensor(operand_slots(task), device=one_case.device).expand_as(role.value_positions)
-    rates: dict[str, Counts] = {}
-    masses: dict[str, Counts] = {}
+    counts: dict[str, Counts] = {}
     n_layers, prefix = len(trace.patterns), task.prefix
     for layer in range(1, n_layers + 1):
         attention = trace.attention(layer)  # (..., B, heads, queries, T)
         from_equals = attention[..., -1, :]  # (..., B, heads, T)
-        is_last, is_first_of_several = layer == n_layers, layer == 1 and n_layers > 1
-        if not is_last:
-            hits, mass = _to_each(from_equals, slots)
-            rates[f"attn_l{layer}_equal_to_operands"] = Counts(hits, one_case)
-            masses[f"mass_l{layer}_equal_to_operands"] = Counts(mass, one_case)
+        if layer < n_layers:
+            counts[f"l{layer}_equal_to_operands"] = Counts(*_to_each(from_equals, slots), one_case)
             # What is assigned is in the prefix, and so are the keys of its queries.
-            hits, mass = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
-            n_numbers = role.assigned.sum(-1)
-            rates[f"attn_l{layer}_num_to_prev"] = Counts(hits, n_numbers)
-            masses[f"mass_l{layer}_num_to_prev"] = Counts(mass, n_numbers)
-        if not is_first_of_several:
-            hits, mass = _to_each(from_equals, role.value_positions)
-            rates[f"attn_l{layer}_equal_to_values"] = Counts(hits, one_case)
-            masses[f"mass_l{layer}_equal_to_values"] = Counts(mass, one_case)
-    return rates | masses
+            to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
+            counts[f"l{layer}_num_to_prev"] = Counts(*to_previous, role.assigned.sum(-1))
+        if layer > 1 or n_layers == 1:
+            counts[f"l{layer}_equal_to_values"] = Counts(*_to_each(from_equals, role.value_positions), one_case)
+    return counts
 
 
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M B k"]) -> tuple[Tensor, Tensor]:
@@ -190,9 +183,9 @@ class AttentionRates:
     def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
         """The columns of the models of a stack."""
         columns: dict[str, Tensor] = {}
-        routing_of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
-        for types, routing_of_subset in zip(self.subsets, routing_of_subsets, strict=True):
-            columns |= routing_of_subset.columns(types)
+        of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
+        for types, of_subset in zip(self.subsets, of_subsets, strict=True):
+            columns |= of_subset.columns(types)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from copy import copy
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Int
@@ -52,18 +51,6 @@ class Exam:
         self.tokens = torch.cat([batch.tokens for batch in batches], 1)  # (M, sets * n, T)
         self.labels = torch.cat([batch.labels for batch in batches], 1)  # (M, sets * n)
 
-    def only(self, names: Collection[str]) -> Exam:
-        """The exam with these sets alone, which keep their sequences."""
-        places = [place for place, name in enumerate(self.names) if name in names]
-        tokens = self.tokens.unflatten(1, (-1, self.n))  # (M, sets, n, T)
-        labels = self.labels.unflatten(1, (-1, self.n))  # (M, sets, n)
-        exam = copy(self)
-        exam.names = [self.names[place] for place in places]
-        exam.offered = self.offered[:, places]
-        exam.tokens = tokens[:, places].flatten(1, 2)  # (M, fewer sets * n, T)
-        exam.labels = labels[:, places].flatten(1, 2)
-        return exam
-
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers of each model on each set, out of `n`."""
         correct = answers(stack, self.tokens) == self.labels  # (M, sets * n), or (M, sets * n, T)
@@ -73,15 +60,10 @@ class Exam:
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
         """For each model, the share of right answers on each set it has sequences of, by the name of the set."""
-        correct = self.count_correct(stack).tolist()
-        offered = self.offered.tolist()
         accuracies = []
-        for model in range(len(stack)):
-            shares = {}
-            for place, name in enumerate(self.names):
-                if offered[model][place]:
-                    shares[name] = correct[model][place] / self.n
-            accuracies.append(shares)
+        for correct, offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
+            sets = zip(self.names, correct, offered, strict=True)
+            accuracies.append({name: n_correct / self.n for name, n_correct, is_offered in sets if is_offered})
         return accuracies
 
 

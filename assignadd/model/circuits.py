@@ -19,16 +19,16 @@ from assignadd.model.stack import Stack
 
 def QK(stack: Stack, layer: int, head: int = 0) -> Float[Tensor, "M d d"]:
     """The attention score of every pair of residual directions: W_Q W_K^T / sqrt(d_head) of a head."""
-    W_Q, W_K = _head(stack, layer, head, "W_Q"), _head(stack, layer, head, "W_K")  # (M, d, dh)
+    W_Q, W_K = _of_head(stack, layer, head, "W_Q"), _of_head(stack, layer, head, "W_K")  # (M, d, dh)
     return W_Q @ W_K.mT / math.sqrt(stack.config.model.d_head)
 
 
 def OV(stack: Stack, layer: int, head: int = 0) -> Float[Tensor, "M d d"]:
     """What attention writes for every residual direction that it reads: W_V W_O of a head."""
-    return _head(stack, layer, head, "W_V") @ _head(stack, layer, head, "W_O")
+    return _of_head(stack, layer, head, "W_V") @ _of_head(stack, layer, head, "W_O")
 
 
-def _head(stack: Stack, layer: int, head: int, name: str) -> Tensor:
+def _of_head(stack: Stack, layer: int, head: int, name: str) -> Tensor:
     """The attention matrix `name`, such as W_Q, of one head of every model, (M, rows, columns)."""
     model = stack.config.model
     if not 1 <= layer <= model.n_layers:

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from assignadd.config import Config
 from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Weights, covers
@@ -27,10 +26,7 @@ from assignadd.task.vocabulary import sizes_of
 CHUNK, COMPILED_CHUNK = 2048, 1 << 16
 
 
-@lru_cache(maxsize=16)
-def table_forward(config: Config, device: torch.device, stacked: bool = False) -> TableForward:
-    """The table forward of models with this configuration; it is made once and then kept."""
-    return TableForward(config, device, stacked)
+table_forward = lru_cache(maxsize=16)(TableForward)
 
 
 def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
@@ -67,37 +63,27 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     """A function of the logits, (M, B, ...), computed from those of a chunk of the sequences at a time."""
     tokens = for_each_model(stack, tokens)  # (M, B, T)
     chunks = tokens.split(CHUNK, 1)
+    if stack.config.model.file is not None:
+        return torch.cat([function(logits_of_weights(stack.config, stack.weights, chunk)) for chunk in chunks], 1)
     if not covers(stack.config):
-        return torch.cat([function(_reference(stack, chunk)) for chunk in chunks], 1)
-    table = table_forward(stack.config, stack.flat.device, stacked=True)
+        return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
+    table = table_forward(stack.config, stack.flat.device, True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
-        results = []
-        for model, model_tokens in zip(single_models(stack), tokens, strict=True):
-            results.append(_compiled(model, model_tokens, function))
-        return torch.stack(results)
+        models = zip(single_models(stack), tokens, strict=True)
+        return torch.stack([_compiled(model, model_tokens, table, function) for model, model_tokens in models])
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
     return torch.cat([function(table.forward(weights, chunk, tables).logits) for chunk in chunks], 1)
 
 
-def _reference(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Tensor:
-    """The logits by the reference transformer, or by the user's own network."""
-    if stack.config.model.file is not None:
-        return logits_of_weights(stack.config, stack.weights, tokens)
-    return reference_logits(stack, tokens)
-
-
-def _compiled(model: Stack, tokens: Int[Tensor, "B T"], function: Callable[[Tensor], Tensor]) -> Tensor:
+def _compiled(
+    model: Stack, tokens: Int[Tensor, "B T"], table: TableForward, function: Callable[[Tensor], Tensor]
+) -> Tensor:
     """A function of the logits of a stack of one model, (B, ...), by compiled code, a chunk at a time."""
     from assignadd.model import cpu_step  # here, as it needs Numba
 
-    table = table_forward(model.config, model.flat.device, stacked=True)
-    weights = unstacked(model)
-    results = []
-    for chunk in tokens.split(COMPILED_CHUNK):
-        logits = cpu_step.answer_logits(weights, chunk, table.equals, table.scale)
-        results.append(function(logits))
-    return torch.cat(results)
+    weights, chunks = unstacked(model), tokens.split(COMPILED_CHUNK)
+    return torch.cat([function(cpu_step.answer_logits(weights, chunk, table.equals, table.scale)) for chunk in chunks])
 
 
 def unstacked(model: Stack) -> Weights:
@@ -110,19 +96,16 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The trace of all models of a stack, each on its own sequences or on shared ones, with the leading axis M."""
     tokens = for_each_model(stack, tokens)
     if covers(stack.config):
-        return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
+        return table_forward(stack.config, stack.flat.device, True).trace(Weights.of(stack.weights), tokens)
     return reference_trace(stack, tokens, CHUNK)
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """For one model after the other, its trace on its own sequences, or on shared ones, without the axis M."""
     for model, model_tokens in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
-        yield _trace_of(model, model_tokens)
-
-
-@torch.no_grad()
-def _trace_of(model: Stack, tokens: Int[Tensor, "B T"]) -> Trace:
-    """The trace of a stack of one model, without the axis M."""
-    if covers(model.config):
-        return table_forward(model.config, model.flat.device).trace(unstacked(model), tokens)
-    return reference_trace(model, tokens, CHUNK)
+        with torch.no_grad():
+            if covers(model.config):
+                found = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)
+            else:
+                found = reference_trace(model, model_tokens, CHUNK)
+        yield found

@@ -48,8 +48,9 @@ class LastLayer:
     ) -> Float[Tensor, "B heads T"]:
         """Attention from `=`, with its own residual as the query or with another one."""
         attn = self.block.attn
-        query_residual = before[:, -1] if query is None else query
-        q = torch.einsum("bd,hde->bhe", self.block.ln1(query_residual), attn.W_Q)  # (B, heads, dh)
+        if query is None:
+            query = before[:, -1]
+        q = torch.einsum("bd,hde->bhe", self.block.ln1(query), attn.W_Q)  # (B, heads, dh)
         if attn.b_Q is not None:
             q = q + attn.b_Q
         # q (x W_K + b_K) = (q W_K^T) x + q b_K for a key with residual x: no key is computed.

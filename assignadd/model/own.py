@@ -101,9 +101,8 @@ def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None
         shapes.append((SEQUENCES_TRIED, sizes.n_answers))
     if not isinstance(again, Tensor) or again.shape not in shapes:
         returned = tuple(again.shape) if isinstance(again, Tensor) else type(again).__name__
-        raise UserError(
-            f"{name}: logits {returned} for {SEQUENCES_TRIED} sequences: expected {' or '.join(map(str, shapes))}"
-        )
+        expected = " or ".join(map(str, shapes))
+        raise UserError(f"{name}: logits {returned} for {SEQUENCES_TRIED} sequences: expected {expected}")
     for key, buffer in module.named_buffers():
         if not _same(buffer, buffers[key]):
             raise UserError(
@@ -121,26 +120,27 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
+def _module(config: Config, seed: int = 0) -> nn.Module:
+    """The user's module, with the weights that it makes with torch's generator at this seed."""
+    assert config.model.file is not None
+    return _built(loaded(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
+
+
 @lru_cache(maxsize=16)
 def _shape_only(config: Config, device: torch.device) -> nn.Module:
     """A module whose weights are never read: `functional_call` replaces them by those of each model of a stack."""
-    assert config.model.file is not None
-    module = _built(loaded(config.model.file).factory, sizes_of(config.task), 0, config.model.file.name)
-    return module.to(device, getattr(torch, config.numerics.dtype)).eval()
+    return _module(config).to(device, getattr(torch, config.numerics.dtype)).eval()
 
 
 def first_weights(config: Config, seed: int) -> Float[Tensor, " P"]:
     """The weights of a network of the user's as its module makes them, with torch's generator at this seed."""
-    assert config.model.file is not None
-    module = _built(loaded(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
-    return torch.cat([weight.detach().flatten() for weight in module.parameters()])
+    return torch.cat([weight.detach().flatten() for weight in _module(config, seed).parameters()])
 
 
 def module_with(config: Config, weights: Mapping[str, Tensor]) -> nn.Module:
     """The user's module with copies of these weights of one model."""
-    assert config.model.file is not None
-    module = _built(loaded(config.model.file).factory, sizes_of(config.task), 0, config.model.file.name)
-    module.to(dtype=getattr(torch, config.numerics.dtype)).load_state_dict(dict(weights), strict=False)
+    module = _module(config).to(dtype=getattr(torch, config.numerics.dtype))
+    module.load_state_dict(dict(weights), strict=False)
     return module.eval()
 
 

@@ -171,9 +171,8 @@ class Activations:
     @cached_property
     def resid_post(self) -> Float[Tensor, "*M B d"]:
         """The residual of `=` after the MLP."""
-        if (
-            self.resid_mid.device.type == "cpu"
-        ):  # where measures read `mlp_out` too, and a pass over memory costs little
+        on_cpu = self.resid_mid.device.type == "cpu"
+        if on_cpu:  # measures read `mlp_out` too, and a pass over memory costs little
             return self.resid_mid + self.mlp_out
         return self.kernels.plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
 

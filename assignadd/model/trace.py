@@ -75,8 +75,7 @@ class Trace:
     def resid_pre(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` before the last layer's attention."""
         parts = list(self.residuals)  # in the order of the forward pass
-        part_before = parts[parts.index(self._last_attention) - 1]
-        return self.residuals[part_before]
+        return self.residuals[parts[parts.index(self._last_attention) - 1]]
 
     @property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
@@ -137,9 +136,8 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
     hooks = {*pattern_hooks, *residual_hooks.values(), *last_hooks.values()}
     of_chunks = [_activations(stack, part.contiguous(), hooks) for part in tokens.split(chunk, -2)]
     batch_axis = tokens.ndim - 2
-    activations = {}  # at each hook, (*M, B, ...)
-    for name in of_chunks[0]:
-        activations[name] = torch.cat([of_chunk[name] for of_chunk in of_chunks], batch_axis)
+    # At each hook, (*M, B, ...).
+    activations = {name: torch.cat([of_chunk[name] for of_chunk in of_chunks], batch_axis) for name in of_chunks[0]}
 
     def all_positions(layer: int) -> Tensor:
         """The residual of every position after a layer, which takes another forward pass."""

@@ -160,7 +160,6 @@ class Norm(nn.Module):
 
 
 def _norm(model: Model) -> nn.Module:
-    """A norm as the settings ask for it; the identity where they ask for none."""
     return nn.Identity() if model.norm == "none" else Norm(model)
 
 
@@ -211,12 +210,9 @@ class MLP(nn.Module):
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
-        return _plus_bias(self.neurons(x) @ self.W_out, self.b_out)
-
-    def neurons(self, x: Tensor) -> Tensor:
-        """The MLP after its activation function, before W_out."""
         pre = self.hook_pre(_plus_bias(x @ self.W_in, self.b_in))  # (B, T, h)
-        return self.hook_post(self.activation(pre))
+        post = self.hook_post(self.activation(pre))
+        return _plus_bias(post @ self.W_out, self.b_out)
 
 
 class Block(nn.Module):

@@ -36,12 +36,10 @@ from assignadd.dynamics.phases import (
 )
 from assignadd.dynamics.trajectory import (
     CHUNK,
-    Listener,
     checkpoints_around,
     followed,
     phases_of,
-    read_measures,
-    run_trajectory,
+    stored_trajectory,
 )
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
@@ -150,28 +148,32 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
     "sets" has for each set its name, and where its sequences begin and end in the exam. A task may have no sequences of
     some sets: the others then have more.
     """
-    sequences = Exam([config], seen[None], EVAL_SETS, math.ceil(EXAM / len(EVAL_SETS)))
-    n_per_set = math.ceil(EXAM / len(sequences.names))  # `names` are those of the sets that have sequences
-    if n_per_set != sequences.n:
-        sequences = Exam([config], seen[None], EVAL_SETS, n_per_set)
-    sets = []
-    for i, name in enumerate(sequences.names):
-        start, end = i * n_per_set, (i + 1) * n_per_set
-        sets.append([name, min(start, EXAM), min(end, EXAM)])  # the last set may be cut
+    n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
+    n_per_set = math.ceil(EXAM / n_sets)
+    sequences = Exam([config], seen[None], EVAL_SETS, n_per_set)
+    ends = [min(i * n_per_set, EXAM) for i in range(n_sets + 1)]  # the last set may be cut
     return {
         "tokens": whole_numbers(sequences.tokens[0, :EXAM]),
         "labels": whole_numbers(sequences.labels[0, :EXAM]),
-        "sets": sets,
+        "sets": [[name, *ends[i : i + 2]] for i, name in enumerate(sequences.names)],
     }
 
 
 def reference(config: Config) -> dict[str, Any]:
-    """The sequences from which interventions take means and values to resample, and the order of resampling.
-
-    They are those of `assignadd intervene`.
-    """
+    """The sequences from which interventions take values, as in `assignadd intervene`, and the order of resampling."""
     tokens = reference_sequences(config)
     return {"tokens": whole_numbers(tokens), "order": shuffled(len(tokens)).tolist()}
+
+
+# Kinds of prompts that the page suggests, by their labels.
+KINDS = {
+    "one variable": EvalSet("", 1),
+    "two variables": EvalSet("", 2),
+    "held-out pair": EvalSet("", 2, pair="held_out"),
+    "banned slot": EvalSet("", 1, n_banned=1),
+    "both slots banned": EvalSet("", 2, n_banned=2),
+    "numbers only": EvalSet("", 0, pair="held_out"),
+}
 
 
 def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]:
@@ -179,19 +181,11 @@ def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]
 
     The one that the network gets wrong is written as tokens ("b 17 . b + 19 ="): its answer may depend on the padding.
     """
-    kinds = (
-        ("one variable", EvalSet("", 1)),
-        ("two variables", EvalSet("", 2)),
-        ("held-out pair", EvalSet("", 2, pair="held_out")),
-        ("banned slot", EvalSet("", 1, n_banned=1)),
-        ("both slots banned", EvalSet("", 2, n_banned=2)),
-        ("numbers only", EvalSet("", 0, pair="held_out")),
-    )
     task = config.task
     texts: dict[str, str] = {}  # by label
     if task.modulus == 59 and task.length == 16 and task.n_vars >= 3:
         texts["from the paper"] = PAPER
-    for i, (label, evalset) in enumerate(kinds):
+    for i, (label, evalset) in enumerate(KINDS.items()):
         with suppress(EmptySetError):  # the task may have no such sequences
             sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
             tokens = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens[0]
@@ -241,26 +235,22 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
     last = max(steps)
 
     def place(step: int) -> float:
-        """The place of a step on that scale."""
+        """The place of a step on that scale, which rises at a spike by PER_SPIKE, along a logistic curve."""
         without_spikes = LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last
-        # At a spike the scale rises by PER_SPIKE, along a logistic curve.
-        return without_spikes + PER_SPIKE * sum(rise(step, (spike.before + spike.after) / 2) for spike in spikes)
-
-    def rise(step: int, middle: float) -> float:
-        return 1 / (1 + math.exp(-(step - middle) / (SPIKE_WIDTH * last)))
+        widths = [(step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last) for spike in spikes]
+        return without_spikes + PER_SPIKE * sum(1 / (1 + math.exp(-width)) for width in widths)
 
     chosen = {min(steps), last}
     for spike in spikes:
         chosen.update(checkpoints_around(steps, spike))
     chosen = set(sorted(chosen)[: max(most, 2)])
-    places = {step: place(step) for step in steps}
+    places = np.array([place(step) for step in steps])
     # Of each step the distance to the nearest one that is chosen.
-    distances = {step: min(abs(places[step] - places[other]) for other in chosen) for step in steps}
+    distances = np.min([abs(places - place(step)) for step in chosen], axis=0)
     while len(chosen) < most:
-        farthest = max(steps, key=lambda step: (distances[step], -step))  # the earlier one of two as far
-        chosen.add(farthest)
-        for step in steps:
-            distances[step] = min(distances[step], abs(places[step] - places[farthest]))
+        farthest = int(distances.argmax())  # the earliest one of several as far
+        chosen.add(steps[farthest])
+        distances = np.minimum(distances, abs(places - places[farthest]))
     return sorted(chosen)
 
 
@@ -329,18 +319,15 @@ def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]
 
 def curves_data(curves: Curves) -> dict[str, Any]:
     """The accuracies along training by evaluation set, each on `n` sequences, as the page reads them."""
-    return {
-        "steps": curves.steps.tolist(),
-        "n": curves.n,
-        "values": {name: _rounded(accuracy) for name, accuracy in curves.accuracy.items()},
-    }
+    values = {name: _rounded(accuracy) for name, accuracy in curves.accuracy.items()}
+    return {"steps": curves.steps.tolist(), "n": curves.n, "values": values}
 
 
-def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
-    """The accuracies on a few sets at `most` steps or fewer, for the small charts of all seeds, the wall."""
+def thinned(curves: Curves) -> dict[str, Any]:
+    """The accuracies on a few sets at 80 steps or fewer, for the small charts of all seeds, the wall."""
     # The square puts more of the places early, as the page's axis does.
-    places = np.unique((np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int))
-    values = {name: _rounded(curves.accuracy[name][places], 3) for name in sets if name in curves.accuracy}
+    places = np.unique((np.linspace(0, 1, 80) ** 2 * (len(curves.steps) - 1)).round().astype(int))
+    values = {name: _rounded(curves.accuracy[name][places], 3) for name in WALL_SETS if name in curves.accuracy}
     return {"steps": curves.steps[places].tolist(), "values": values}
 
 
@@ -369,15 +356,12 @@ def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]
     }
 
 
-def measures_data(
-    run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None
-) -> dict[str, Any]:
+def measures_data(run: Run, model: int, steps: Sequence[int]) -> dict[str, Any]:
     """The progress measures of a run's model with this index along its training, as the page reads them.
 
     They are those of all checkpoints if they are stored beside the run, else of the exported ones, at `steps`.
     """
-    is_stored = read_measures(run) is not None
-    columns = run_trajectory(run, model) if is_stored else _measured(run, model, steps, listener)
+    columns = stored_trajectory(run, model) or _measured(run, model, steps)
     return {
         "steps": columns["step"].tolist(),
         "values": {name: _rounded(columns[name]) for name in MEASURED if name in columns},
@@ -389,32 +373,30 @@ def story_records(network: Network, command: str, populations: Populations) -> l
 
     They are judged on this network, or on the populations of seeds.
     """
-    claims = dict.fromkeys(id.partition(":")[0] for id in STORY_CLAIMS)  # an id may be that of a reading, CLAIM:READING
-    all_records: list[Record] = []
-    for id in claims:
-        all_records += ledger([network], command, id, populations=populations)
+    records: dict[str, list[Record]] = {}  # of each claim, by its id
     documents = []
     for id, section in STORY_CLAIMS.items():
-        record = find(all_records, id)
+        claim = id.partition(":")[0]  # an id may be that of a reading, CLAIM:READING
+        if claim not in records:
+            records[claim] = ledger([network], command, claim, populations=populations)
+        record = find(records[claim], id)
         if record is not None and record.value is not None:
             documents.append(dataclasses.asdict(record) | {"section": section})
     return documents
 
 
-def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:
-    """The columns of MEASURED that are defined for a run's model with this index, measured at these steps.
+def _measured(run: Run, model: int, steps: Sequence[int]) -> dict[str, np.ndarray]:
+    """The columns of MEASURED that are defined for a run's model with this index, measured at these steps; `step` too.
 
-    `step` is a column too. Some checkpoints at a time are in memory, as a stack.
+    Some checkpoints at a time are in memory, as a stack.
     """
     progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])
     parts: list[dict[str, np.ndarray]] = []
     for start in range(0, len(steps), CHUNK):
-        listener(start, len(steps))
         stack = run.trajectory(steps[start : start + CHUNK], model)
         columns = circuit_columns(stack) | progress.routing(stack)
         columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.probed)
         parts.append({name: columns[name].float().numpy() for name in MEASURED if name in columns})
-    listener(len(steps), len(steps))
     measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return {"step": np.array(steps), **measured}
 

@@ -31,7 +31,7 @@ from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
-from assignadd.task.evalsets import EVAL_SETS, EvalSet
+from assignadd.task.evalsets import EVAL_SETS
 
 # The version of the data's format; the page refuses another one.
 FORMAT = 3
@@ -40,8 +40,8 @@ PAGE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
 # What the files of models and of checkpoints are called.
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
-# Called with what is being done, how much of it is done, and how much there is.
-Listener = Callable[[str, int, int], None]
+# Called with what is being done.
+Listener = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,7 @@ class Settings:
 
 
 def export(
-    runs: Sequence[Run],
-    out: Path,
-    settings: Settings,
-    command: str,
-    listener: Listener = lambda what, done, total: None,
+    runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda what: None
 ) -> Path:
     """Writes the page of all models of these runs into `out`, and returns the path of its index.html.
 
@@ -81,16 +77,14 @@ def export(
     models: list[dict[str, Any]] = []
     networks: list[Network] = []
     for run in runs:
-        sound_networks, _ = networks_of(run, n=settings.n)  # without models that diverged
-        for network in sound_networks:
-            key = f"m{len(models)}"
-            models.append(_export_model(run, network, key, folder, settings, listener))
+        for network in networks_of(run, n=settings.n)[0]:  # without models that diverged
+            listener(f"weights and measures of {run.name}, seed {network.seed}")
+            models.append(_export_model(run, network, f"m{len(models)}", folder, settings.checkpoints))
             networks.append(network)
-    listener("measuring the claims of the story", 0, 1)
+    listener("measuring the claims of the story")
     index = _index(models, networks, settings, command)
     folder.write(INDEX, f"assignadd.index({_json_in_string(index)});\n".encode())
     folder.remove_others()
-    listener("measuring the claims of the story", 1, 1)
     return out / "index.html"
 
 
@@ -122,23 +116,15 @@ def _index(
     }
 
 
-def _export_model(
-    run: Run, network: Network, key: str, folder: PageFolder, settings: Settings, listener: Listener
-) -> dict[str, Any]:
+def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most_checkpoints: int) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it; `key` is its name on the page."""
-    name = f"{run.name}, seed {network.seed}"
     spikes = data.straddled(phases_of(network), run.steps)
-    steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
-    for i, step in enumerate(steps):
-        listener(f"weights of {name}", i, len(steps))
+    steps = chosen_steps(run.steps, list(spikes.values()), most_checkpoints)
+    for step in steps:
         folder.write(f"data/{key}/{step:08d}.js", data.script(key, step, network.stack_at(step)).encode())
-    listener(f"weights of {name}", len(steps), len(steps))
-    measures = data.measures_data(
-        run, network.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
-    )
     model = {
         "curves": data.curves_data(curves_of(network)),
-        "measures": measures,
+        "measures": data.measures_data(run, network.index, steps),
         "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
         "exam": data.exam(network.config, network.seen),
         "reference": data.reference(network.config),
@@ -154,7 +140,7 @@ def _export_model(
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),
         "phases": data.phases_data(network, spikes),
-        "wall": data.thinned(curves_of(network), data.WALL_SETS),
+        "wall": data.thinned(curves_of(network)),
         "telling": _telling_prompts(network, spikes),
     }
 
@@ -164,22 +150,16 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
 
     The first spike is about sums with one variable, the second about banned slots.
     """
-
-    def set_right_by(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
-        """A prompt of these sets that is answered wrong just before a spike and right just after it."""
-        if spike is None:
-            return None
-        before, after = checkpoints_around(network.steps, spike)
-        stack, later = network.stack_at(before), network.stack_at(after)
-        return data.wrong_answer(network.config, network.seen, stack, sets, later)
-
     one_variable = [evalset for evalset in EVAL_SETS if evalset.name == BINDING_SET]
     with_banned_slots = [evalset for evalset in EVAL_SETS if evalset.n_banned]
-    return {
-        "first": set_right_by(spikes.get("first"), one_variable),
-        "second": set_right_by(spikes.get("second"), with_banned_slots),
-        "end": data.wrong_answer(network.config, network.seen, network.stack, one_variable),
-    }
+    prompts: dict[str, str | None] = {}
+    for name, sets in {"first": one_variable, "second": with_banned_slots}.items():
+        prompts[name] = None
+        if name in spikes:
+            before, after = (network.stack_at(step) for step in checkpoints_around(network.steps, spikes[name]))
+            prompts[name] = data.wrong_answer(network.config, network.seen, before, sets, after)
+    prompts["end"] = data.wrong_answer(network.config, network.seen, network.stack, one_variable)
+    return prompts
 
 
 class PageFolder:

@@ -8,7 +8,7 @@ import numpy as np
 
 from assignadd.page.data import DIGITS
 from assignadd.palette import BLUE, GREEN
-from assignadd.paper.generalisation.population_figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
+from assignadd.paper.generalisation.figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
 from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
 from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations

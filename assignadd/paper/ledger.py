@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -25,8 +25,8 @@ from assignadd.paper.generalisation.claims import GENERALISATION
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import theory_records
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, open_run
+from assignadd.runs.manifest import Environment
 from assignadd.sweeps.population import Populations, populations_for
 
 Listed = TypeVar("Listed", Claim, Record)
@@ -55,33 +55,27 @@ def ledger(
     """
     if populations is None:
         populations = populations_for([network.config for network in networks])
-    population_records: dict[str, Record] = {}  # by the claim's id; filled below if another process judges them
-
-    def record_of(claim: Claim) -> Record:
-        """The record of a claim, judged here unless another process has done so."""
-        if claim.id in population_records:
-            return population_records[claim.id]
-        return judge(claim, networks, f"{command} --only {claim.id}", populations)
-
+    records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
-        about_populations = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
-
-        def judge_populations() -> dict[str, Record]:
-            """The records of all claims about populations, by the claim's id."""
-            return {claim.id: record_of(claim) for claim in about_populations}
-
+        judge_populations = partial(_population_records, [*CLAIMS, *more], command, populations)
         populations.load()  # before processes are forked
-        measure_ahead(networks, processes, listener, [Job("populations", judge_populations, population_records.update)])
-    records = []
-    for claim in chosen(only, more):
-        about_populations_alone = claim.measure is None
-        if about_populations_alone or networks:
-            listener(claim.id)
-            records.append(record_of(claim))
+        measure_ahead(networks, processes, listener, [Job("populations", judge_populations, records.update)])
+    claims = [claim for claim in chosen(only, more) if claim.measure is None or networks]
+    for claim in claims:
+        listener(claim.id)
+        if claim.id not in records:
+            records[claim.id] = judge(claim, networks, f"{command} --only {claim.id}", populations)
+    in_order = [records[claim.id] for claim in claims]
     if only is None or _is_theory(only):
         listener("theory")
-        records += _matching(only, theory_records(networks))
-    return records
+        in_order += _matching(only, theory_records(networks))
+    return in_order
+
+
+def _population_records(claims: Sequence[Claim], command: str, populations: Populations) -> dict[str, Record]:
+    """The records of those claims that are about populations, by the claim's id."""
+    about_populations = [claim for claim in claims if claim.measure is None]
+    return {claim.id: judge(claim, (), f"{command} --only {claim.id}", populations) for claim in about_populations}
 
 
 def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
@@ -110,7 +104,6 @@ def _matching(only: str | None, listed: Sequence[Listed]) -> list[Listed]:
 
 
 def _is_theory(only: str) -> bool:
-    """Whether this is the label or an id of the theory's records."""
     return only == THEORY_LABEL or only.startswith("theory-")
 
 

@@ -1,4 +1,4 @@
-"""The ledger on the page: every claim with its verdict, which hold for all, most or few seeds, and five findings."""
+"""The ledger on the page: every claim with its verdict, the verdicts of a section, and five findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, SeedResult, find, verdict_over
+from assignadd.ledger.claim import NOT_REPORTED, OURS, Line, Record, find
 from assignadd.paper.ledger import paper_network
 from assignadd.report.page import Card, Page, marked, number, tag
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
@@ -50,20 +50,22 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
 
 
 def _row(record: Record, has_figure: bool) -> str:
-    """The row of a claim, as HTML; `has_figure` says whether the figure of its label is on the page, for a link."""
+    """The row of a claim; `has_figure` says whether the figure of its label is on the page, for a link."""
     verdict = group(record.verdict)
-    coloured_verdict = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
     label = marked(record.label)
-    linked_label = tag("a", label, href=f"#{record.label}") if has_figure else label
+    measured = ""
+    if record.value is not None:
+        interval = _interval(record)
+        measured = number(record.value) + (tag("div", interval, class_="soft") if interval else "")
     # For each column what the cell shows, and what the row is sorted by: None comes last.
     cells: list[tuple[str, str | float | None]] = [
         (marked(record.claim) + _details(record), record.claim),
-        (coloured_verdict, _rank(record.verdict)),
+        (tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip()), _rank(record)),
         (marked(record.paper), record.paper),
-        (_measured(record), record.value),
+        (measured, record.value),
         (escape(record.sample), record.n or None),
         (str(record.seeds) if record.seeds else "", record.seeds or None),
-        (linked_label, record.label),
+        (tag("a", label, href=f"#{record.label}") if has_figure else label, record.label),
     ]
     row = ""
     for (html, sorted_by), (name, (kind, width_class)) in zip(cells, COLUMNS.items(), strict=True):
@@ -75,7 +77,7 @@ def _row(record: Record, has_figure: bool) -> str:
 
 
 def _filters(kind: str, groups_of_rows: Sequence[Sequence[str]]) -> str:
-    """Buttons that show all rows or those of one group, each with the number of its rows, as HTML.
+    """Buttons that show all rows or those of one group, each with the number of its rows.
 
     `kind` is what the rows are grouped by; each row may be in several groups.
     """
@@ -107,84 +109,46 @@ def group(verdict: str) -> str:
     return verdict if verdict in ORDER else SOME_SEEDS
 
 
-def _rank(verdict: str) -> float:
+def _rank(record: Record) -> float:
     """The place of a verdict when a table is sorted: as in ORDER; of those that count seeds, more that hold first."""
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (holds?|fails?|undecided)", verdict)}
+    place = float(ORDER.index(group(record.verdict)))
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (holds?|fails?|undecided)", record.verdict)}
     if not counts:
-        return float(ORDER.index(group(verdict)))
+        return place
     n_holding = counts.get("hold", 0) + counts.get("holds", 0)
-    return ORDER.index(SOME_SEEDS) + (1 - n_holding / sum(counts.values()))
+    return place + 1 - n_holding / sum(counts.values())
 
 
-def _measured(record: Record) -> str:
-    """The measured number with its 95 % interval below it, as HTML; empty where nothing was measured."""
-    if record.value is None:
+def _interval(line: Line, digits: int = 4) -> str:
+    """The 95 % interval in words; empty where there is none, or where the number is exact."""
+    if line.low is None or line.high is None or line.low == line.high:
         return ""
-    if record.low is None or record.high is None or record.low == record.high:
-        return number(record.value)
-    return number(record.value) + tag("div", f"{number(record.low)} to {number(record.high)}", class_="soft")
+    return f"{number(line.low, digits)} to {number(line.high, digits)}"
 
 
 def _details(record: Record) -> str:
-    """The rule and the command behind a verdict, and the values of all seeds, as HTML that unfolds."""
+    """A part that unfolds: further readings, the rule and the command behind a verdict, the values of all seeds."""
+    lines = []
+    for reading in record.readings:
+        interval = f" ({_interval(reading)})" if _interval(reading) else ""
+        measured = "" if reading.value is None else f": {number(reading.value)}{interval}"
+        lines.append(f"{reading.says} {reading.verdict.capitalize()}{measured}.")
     seed_values = []
     for seed in record.by_seed:
         verdict = "" if seed.verdict == HOLDS else f" ({seed.verdict})"
         seed_values.append(f"{seed.seed}: {number(seed.value)}{verdict}")
-    lines = [
-        *(_reading(reading) for reading in record.readings),
-        record.comment,
-        f"Rule: {record.rule}." if record.rule else "",
-        f"Population: {record.population}." if record.population else "",
-        f"Checkpoints: {record.checkpoints}." if record.checkpoints else "",
-        f"By seed: {', '.join(seed_values)}." if len(seed_values) > 1 else "",
-    ]
+    lines.append(record.comment)
+    about = {
+        "Rule": record.rule,
+        "Population": record.population,
+        "Checkpoints": record.checkpoints,
+        "By seed": ", ".join(seed_values) if len(seed_values) > 1 else "",
+    }
+    lines += [f"{name}: {text}." for name, text in about.items() if text]
     paragraphs = "".join(tag("p", marked(line)) for line in lines if line)
     command = tag("p", tag("code", escape(record.command)))
     return tag("details", tag("summary", "how it was judged") + paragraphs + command)
 
-
-def _reading(reading: ReadingRecord) -> str:
-    """A further reading of a claim in a line: what it says, its verdict, its number and interval."""
-    verdict = reading.verdict.capitalize()
-    if reading.value is None:
-        return f"{reading.says} {verdict}."
-    interval = ""
-    if reading.low is not None and reading.high is not None and reading.low != reading.high:
-        interval = f" ({number(reading.low)} to {number(reading.high)})"
-    return f"{reading.says} {verdict}: {number(reading.value)}{interval}."
-
-
-# Claims about all initialisations are grouped by the share of seeds in which they hold, at least the first number and
-# below the second: "all" is 1 alone.
-GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
-
-
-def across_seeds(page: Page, records: Sequence[Record]) -> None:
-    """Adds the claims about all initialisations to the page, by the share of seeds in which they hold."""
-    about_seeds = [record for record in records if record.unit == "seeds" and record.by_seed]
-    if not about_seeds:
-        return
-    page.text(
-        f"The claims about all initialisations, asked of every seed of one population, {about_seeds[0].population} (or "
-        "of those that bind, where the claim says so). A seed is undecided if its interval reaches to both sides of "
-        "the threshold."
-    )
-    rows = []
-    for name, low, high in GROUPS:
-        for record in about_seeds:
-            if record.value is not None and low <= record.value < high:
-                rows.append((f"{name}: {record.claim}", _verdicts_of_seeds(record.by_seed)))
-    page.table(("what holds", "seeds"), rows)
-
-
-def _verdicts_of_seeds(results: Sequence[SeedResult]) -> str:
-    """In how many of these seeds a claim holds, fails and is undecided, in words."""
-    verdict = verdict_over(results)
-    return f"all {len(results)}: {verdict}" if verdict in (HOLDS, FAILS, UNDECIDED) else verdict
-
-
-# The claims of one section in words, and the five findings that the page begins with.
 
 # At most this many claims that do not hold are listed in a section.
 LISTED = 8
@@ -210,12 +174,6 @@ def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
         page.text(f"The paper's statements that do not hold, or not in every seed{first_ones}:", links=links)
 
 
-# How many findings the page begins with.
-SHOWN = 5
-# Verdicts that decide nothing.
-OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-
-
 @dataclass(frozen=True)
 class Finding:
     """A question that the page may begin with, and where its answer is."""
@@ -227,7 +185,8 @@ class Finding:
     """Labels of figures; the first that a network has is shown."""
 
 
-# In the order of their importance: the first five that could be tested are shown.
+# The page begins with the first of these that could be tested, at most this many.
+SHOWN = 5
 FINDINGS = (
     Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "census")),
     Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
@@ -239,6 +198,8 @@ FINDINGS = (
     Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
     Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),
 )
+# Verdicts that decide nothing.
+OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 
 
 def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -> list[Card]:
@@ -252,17 +213,15 @@ def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -
         record = find(records, finding.claim)
         if record is not None:
             answers[finding] = record
-    decided_first = sorted(answers, key=lambda finding: answers[finding].verdict in OPEN)
-    shown = decided_first[:SHOWN]
-    return [_card(finding, record, picture) for finding, record in answers.items() if finding in shown]
-
-
-def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None]) -> Card:
-    """The card of a question; `record` is that of its claim, `picture` returns the file of a figure by its label."""
-    figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
-    tone = TONES.get(group(record.verdict), "")
-    text = f"{record.claim} {_numbers(record)}".strip()
-    return Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id)
+    shown = sorted(answers, key=lambda finding: answers[finding].verdict in OPEN)[:SHOWN]  # those decided first
+    cards = []
+    for finding, record in answers.items():
+        if finding in shown:
+            figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
+            tone = TONES.get(group(record.verdict), "")
+            text = f"{record.claim} {_numbers(record)}".strip()
+            cards.append(Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id))
+    return cards
 
 
 def _numbers(record: Record) -> str:
@@ -270,9 +229,6 @@ def _numbers(record: Record) -> str:
     paper = "" if record.paper == NOT_REPORTED else f"The paper says: {record.paper}."
     if record.value is None:
         return paper
-    interval = ""
-    if record.low is not None and record.high is not None and record.low != record.high:
-        interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
     networks = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
-    sample = f" ({record.sample}{networks})" if record.n else ""
-    return f"Measured: {number(record.value, 3)}{interval}{sample}. {paper}".strip()
+    about = "; ".join(text for text in (_interval(record, 3), f"{record.sample}{networks}") if text)
+    return f"Measured: {number(record.value, 3)}{f' ({about})' if about else ''}. {paper}".strip()

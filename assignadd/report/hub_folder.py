@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside, read_regular
-from assignadd.runs.folder import Run, read_committed
+from assignadd.runs.folder import Run
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
 from assignadd.task.evalsets import all_sets
@@ -27,11 +26,10 @@ from assignadd.task.evalsets import all_sets
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
 ) -> Index:
-    """Writes the folder that is published and returns its index, the list of its files.
+    """Writes the folder that is published and returns its index, the list of its files, which is written last.
 
-    The index is written last: without it the folder is unfinished. `steps` are the checkpoints to publish, of which
-    the last is also written as `model.safetensors`, for the first model. An earlier publication in the same folder is
-    replaced, and so is one that was interrupted.
+    `steps` are the checkpoints to publish, of which the last is also written as `model.safetensors`, for the first
+    model. An earlier or interrupted publication in the same folder is replaced.
     """
     claim_folder(folder, "publication")
     atomic.discard(folder / FILES)
@@ -44,7 +42,7 @@ def write_hub_folder(
         files[name] = Blob.of(data)
 
     for name in (CONFIG, SPLITS):
-        write(name, read_committed(run.path, run.manifest, name, run.most_bytes(name)))
+        write(name, run.committed(name))
     run.metrics()  # raises an error where the file is not as committed
     write(METRICS, read_regular(run.path, METRICS, first=run.manifest.metrics.size))
     write("claims.json", json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n")
@@ -59,18 +57,13 @@ def write_hub_folder(
     index = Index(run.name, run.manifest.seeds, files)
     # The card names the files written so far; `write` then lists it too, in the same dictionary as the index has.
     write("README.md", card(run, repository, index, records, license).encode())
-    _discard_other_weights(folder, files)
-    atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
-    return index
-
-
-def _discard_other_weights(folder: Path, files: Collection[str]) -> None:
-    """Deletes the weights of an earlier publication in the folder: those that are not among these files."""
     for parent, _, names in os.walk(folder):  # does not follow links
         for name in names:
             path = Path(parent) / name
             if name.endswith(".safetensors") and path.relative_to(folder).as_posix() not in files:
-                atomic.discard(path)
+                atomic.discard(path)  # weights of an earlier publication
+    atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
+    return index
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
@@ -159,20 +152,17 @@ def _accuracies(run: Run) -> str:
     last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
     if not last_rows:
         return "The run was not evaluated during training."
+    headings = ["evaluation set"]
+    for row in last_rows:
+        diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
+        headings.append(f"seed {row['seed']}, step {row['step']:,}{diverged}")
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
-    rows = []
+    lines = [headings, ["---"] * len(headings)]
     for name in sets:
         accuracies = [row["accuracy"].get(name) for row in last_rows]
-        cells = ["" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies]
-        rows.append([labels[name], *cells])
-    return _markdown_table(["evaluation set", *map(_heading, last_rows)], rows)
-
-
-def _heading(row: Mapping[str, Any]) -> str:
-    """The heading of a model's column, from the row of its last evaluation."""
-    diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
-    return f"seed {row['seed']}, step {row['step']:,}{diverged}"
+        lines.append([labels[name], *("" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies)])
+    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
 
 
 def _claims(records: Sequence[Record]) -> str:
@@ -183,12 +173,6 @@ def _claims(records: Sequence[Record]) -> str:
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
     intro = "What the paper says of its network, and further readings, tested on these networks by `assignadd claims`"
     return f"{intro}: {counted}. All of them are in `claims.json`."
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
 
 
 def _plain(text: str) -> str:

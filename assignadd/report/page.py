@@ -51,21 +51,6 @@ def tag(name: str, content: str, **attributes: str | bool | None) -> str:
     return f"<{name}{written}>{content}</{name}>"
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
-    """A table as HTML, which scrolls where it is wider than the page."""
-    head = "".join(tag("th", escape(heading), scope="col") for heading in columns)
-    body = "".join(tag("tr", "".join(_table_cell(cell) for cell in row)) for row in rows)
-    table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body))
-    return tag("div", table, class_="scroll", tabindex="0")  # the keyboard can scroll what it can reach
-
-
-def _table_cell(cell: str | Cell) -> str:
-    """A cell of a plain table as HTML."""
-    if isinstance(cell, str):
-        return tag("td", marked(cell))
-    return tag("td", marked(cell.text), class_=cell.tone or None)
-
-
 @dataclass(frozen=True)
 class Card:
     """A question with its answer, as the page shows it at the top."""
@@ -119,11 +104,31 @@ class Page:
 
     def cards(self, cards: Sequence[Card]) -> None:
         """Adds cards side by side: a question, the answer as a verdict, a picture, and the numbers behind it."""
-        self._parts.append(tag("div", "".join(map(_card, cards)), class_="cards"))
+        articles = ""
+        for card in cards:
+            verdict = tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip())
+            picture = ""
+            if card.svg is not None:
+                image = _image(card.svg, f"Figure {card.figure}, in full below")
+                picture = tag("a", image, href=f"#{card.figure}", class_="picture")
+            link_to_claim = tag("a", "how it was judged", href=f"#claim-{card.claim}")
+            articles += tag(
+                "article",
+                tag("h3", marked(card.question)) + tag("p", verdict) + picture + tag("p", marked(card.text))
+                + tag("p", link_to_claim, class_="soft"),
+            )  # fmt: skip
+        self._parts.append(tag("div", articles, class_="cards"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
-        """Adds a plain table."""
-        self._parts.append(plain_table(columns, rows))
+        """Adds a plain table, which scrolls where it is wider than the page."""
+        head = "".join(tag("th", escape(heading), scope="col") for heading in columns)
+        body = ""
+        for row in rows:
+            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            body += tag("tr", "".join(tag("td", marked(cell.text), class_=cell.tone or None) for cell in cells))
+        table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body))
+        # The keyboard can scroll what it can reach.
+        self._parts.append(tag("div", table, class_="scroll", tabindex="0"))
 
     def scripted(self, html: str) -> None:
         """Adds HTML that needs `SCRIPT`; the page then has that script."""
@@ -163,20 +168,10 @@ class Page:
         )
 
     def _policy(self) -> str:
-        """The element that tells a browser what the page may load.
-
-        That is its own style and script, each recognised by its hash, and pictures inside the page; nothing else.
-        """
-        rules = {
-            "default-src": "'none'",
-            "style-src": _hash(CSS),
-            "img-src": "data:",
-            "base-uri": "'none'",
-            "form-action": "'none'",
-        }
+        """The element that tells a browser what the page may load: its own style and script, and pictures inside it."""
+        policy = f"default-src 'none'; style-src {_hash(CSS)}; img-src data:; base-uri 'none'; form-action 'none'"
         if self._scripted:
-            rules["script-src"] = _hash(SCRIPT)
-        policy = "; ".join(f"{kind} {source}" for kind, source in rules.items())
+            policy += f"; script-src {_hash(SCRIPT)}"
         return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
 
 
@@ -184,18 +179,6 @@ def _image(svg: Path, alt: str) -> str:
     """An SVG file as an image inside the page; `alt` is what is read aloud for it."""
     data = b64encode(svg.read_bytes()).decode()
     return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
-
-
-def _card(card: Card) -> str:
-    """A card as HTML: question, verdict, picture, text, and a link to the claim."""
-    question = tag("h3", marked(card.question))
-    verdict = tag("p", tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip()))
-    picture = ""
-    if card.svg is not None:
-        image = _image(card.svg, f"Figure {card.figure}, in full below")
-        picture = tag("a", image, href=f"#{card.figure}", class_="picture")
-    link_to_claim = tag("p", tag("a", "how it was judged", href=f"#claim-{card.claim}"), class_="soft")
-    return tag("article", question + verdict + picture + tag("p", marked(card.text)) + link_to_claim)
 
 
 def _hash(text: str) -> str:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 
-from assignadd.config import PRESETS, Config, Task
+from assignadd.config import PRESETS, Config, ConfigError, Task
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureData, FigureRecord, Sources
-from assignadd.ledger.claim import Record
+from assignadd.ledger.claim import Claim, Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
-from assignadd.paper.generalisation.claims import achieved
-from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
-from assignadd.report.claims_table import across_seeds, claims_table, findings, verdicts_in_words
+from assignadd.paper.addition.claims import ADDITION
+from assignadd.paper.addition.figures import COSINE_SIM_FIGURE, FOURIER_SHARES_FIGURE, PREACTS_FIGURE, PROBES_FIGURE
+from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
+from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
+from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
+from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE, INTERCHANGE_FIGURE
+from assignadd.paper.dynamics.figures import EARLY_FIGURE, LATE_FIGURE, PROGRESS_MEASURES_FIGURE
+from assignadd.paper.generalisation.claims import GENERALISATION, achieved
+from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE, CENSUS_FIGURE, GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.seeds import POPULATION
+from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
+from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
+from assignadd.paper.theory.figures import THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE
+from assignadd.report.claims_table import claims_table, findings, verdicts_in_words
 from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Cell, Page
-from assignadd.report.sections import POPULATIONS, SECTIONS, OwnSection
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
@@ -38,6 +49,67 @@ SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
 WIDE = 8.0  # inches; a wider figure would be too small to read in a column of text
 TITLE = "Assign and Add, reproduced"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: its figures, and which of the records of claims belong to it."""
+
+    heading: str
+    figures: tuple[FigureRecord, ...]
+    has: Callable[[Record], bool]
+    """Whether the record of a claim belongs to it."""
+    of_one_model: bool = True
+    """Whether its figures show one trained network, and not many seeds."""
+
+
+def _one_of(*claims: Claim) -> Callable[[Record], bool]:
+    """Whether a record is that of one of these claims, as a function of the record."""
+    ids = {claim.id for claim in claims}
+    return lambda record: record.id in ids
+
+
+MECHANISM = (
+    TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
+    QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
+)  # fmt: skip
+CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
+DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)
+POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
+THEORY = (THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
+_is_causal = _one_of(*CAUSAL_CLAIMS)  # one of which is about the theorem too
+SECTIONS = (
+    Section("The mechanism", MECHANISM, _one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
+    Section("Causes", CAUSES, _is_causal),
+    Section("Training dynamics", DYNAMICS, _one_of(*DYNAMIC_CLAIMS)),
+    Section("Populations of seeds", POPULATIONS, _one_of(*POPULATION), of_one_model=False),
+    Section("The theory", THEORY, lambda record: record.label == THEORY_LABEL and not _is_causal(record)),
+)
+
+
+@dataclass(frozen=True)
+class OwnSection(Section):
+    """What a user's files add at the end: a figure that fails is a panel that says so, and the others are drawn."""
+
+    files: tuple[Path, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+def own_section(
+    files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]
+) -> OwnSection:
+    """The section of what a user's files state: of each file its claims and its figures, whose labels are checked."""
+    claims = tuple(claim for of_file, _ in stated for claim in of_file)
+    figures = tuple(figure for _, of_file in stated for figure in of_file)
+    known = {record.label for section in SECTIONS for record in section.figures}
+    for record in figures:
+        if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
+            expected = "letters, digits, - and _, and no label that the report has already"
+            raise ConfigError("label", record.label, expected)
+        known.add(record.label)
+    names = [file.name for file in files]
+    paths = tuple(map(Path, names))
+    return OwnSection(f"From {', '.join(names)}", figures, _one_of(*claims), files=paths, claims=claims)
 
 
 def claim_report(folder: Path) -> None:
@@ -61,9 +133,7 @@ def drawing_pictures(
     """
     claim_report(folder)
     shown = _binding_first(networks)
-    pictures = _pictures(shown)
-    if own:
-        pictures += [(record, shown) for record in own.figures]
+    pictures = _pictures(shown, own)
     # Tables are read here, before processes are forked: Polars cannot be used in those.
     populations.load()
     trajectory_of(shown[0])
@@ -111,26 +181,35 @@ def write_page(
     first_screen(page, networks, records, lambda label: _picture_file(folder, label), explorer)
     page.contents()
     page.heading("Accuracies during training")
-    _add_curves(page, shown, folder, command)
+    for figure, _ in _curve_pictures(shown):
+        _add_picture(page, figure, folder, command)
+    _name_those_without_curves(page, shown)
     page.heading("Accuracy at the end")
     _add_final_table(page, networks)
     for section in (*SECTIONS, *([own] if own else [])):
         page.heading(section.heading)
         verdicts_in_words(page, [record for record in records if section.has(record)])
         if section.of_one_model and section.figures:
-            _say_which_network(page, shown[0])
-        elif section.figures == POPULATIONS:
-            across_seeds(page, records)
+            is_first = "the first that binds" if binds(shown[0]) else "although it does not bind"
+            page.text(
+                f"Drawn for {name_of(shown[0])} at step {shown[0].step:,}, {is_first} variables in the end; figures "
+                "that compare networks show all of them. Every picture is also beside this page as SVG and PNG, with "
+                "the arrays it was drawn from."
+            )
         for figure in section.figures:
             _add_picture(page, figure, folder, command)
     page.heading("Provenance and commands")
     _add_provenance(page, networks, command)
     page.heading("Every claim")
-    figures = [record for record, _ in _pictures(shown)] + list(own.figures if own else ())
-    claims_table(page, records, [record.label for record in figures])
+    claims_table(page, records, [record.label for record, _ in _pictures(shown, own)])
     index = folder / "index.html"
     atomic.write(index, page.html().encode())
     return index
+
+
+def name_of(network: Network) -> str:
+    """What the page calls a network: its seed and its run."""
+    return f"seed {network.seed} of {network.name}"
 
 
 def _binding_first(networks: Sequence[Network]) -> list[Network]:
@@ -138,27 +217,41 @@ def _binding_first(networks: Sequence[Network]) -> list[Network]:
     return sorted(networks, key=lambda network: not binds(network))
 
 
-def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
+def _pictures(shown: Sequence[Network], own: OwnSection | None) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """All figures of the page, each with the networks that it is drawn for."""
     pictures = _curve_pictures(shown)
-    for section in SECTIONS:
+    for section in (*SECTIONS, *([own] if own else [])):
         pictures += [(figure, shown) for figure in section.figures]
     return pictures
 
 
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
-    """The paper's figure of accuracies during training, once for every network that has such curves.
+    """The paper's figure of accuracies during training, once for every network that was evaluated more than once.
 
     The labels are accuracies, accuracies2, accuracies3 and so on.
     """
-    followed = [network for network in shown if _has_curves(network)]
     pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
-    for i, network in enumerate(followed, 1):
-        figure = replace(ACCURACIES_FIGURE, title=_curves_title(network))
-        if i > 1:
-            figure = replace(figure, label=f"accuracies{i}", look_for="As above, for another network.")
-        pictures.append((figure, [network]))
+    for network in shown:
+        if len(network.rows) > 1:
+            not_binding = "" if binds(network) else ", no binding in the end"
+            title = f"Accuracies by evaluation set, {name_of(network)}{not_binding}"
+            figure = replace(ACCURACIES_FIGURE, title=title)
+            if pictures:
+                label = f"accuracies{len(pictures) + 1}"
+                figure = replace(figure, label=label, look_for="As above, for another network.")
+            pictures.append((figure, [network]))
     return pictures
+
+
+def _name_those_without_curves(page: Page, shown: Sequence[Network]) -> None:
+    """Says which networks have no figure of accuracies during training, and why."""
+    for n_evaluations, reason in (
+        (1, "evaluated once in training"),
+        (0, "imported, without a record of their training"),
+    ):
+        names = ", ".join(name_of(network) for network in shown if len(network.rows) == n_evaluations)
+        if names:
+            page.text(f"Networks without curves, as they were {reason}: {names}.", soft=True)
 
 
 def _add_picture(page: Page, figure: FigureRecord, folder: Path, command: str) -> None:
@@ -191,51 +284,12 @@ def _picture_file(folder: Path, label: str) -> Path | None:
     return None if is_absent else stem.with_suffix(".svg")
 
 
-def _add_curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
-    """Adds the figures of accuracies during training, and says which networks have none, and why."""
-    for figure, _ in _curve_pictures(shown):
-        _add_picture(page, figure, folder, command)
-    without_curves = [network for network in shown if not _has_curves(network)]
-    evaluated_once = [name_of(network) for network in without_curves if network.rows]
-    imported = [name_of(network) for network in without_curves if not network.rows]
-    reasons = {
-        "evaluated once in training": evaluated_once,
-        "imported, without a record of their training": imported,
-    }
-    for reason, names in reasons.items():
-        if names:
-            page.text(f"Networks without curves, as they were {reason}: {', '.join(names)}.", soft=True)
-
-
-def _has_curves(network: Network) -> bool:
-    """Whether accuracies were recorded more than once in training."""
-    return len(network.rows) > 1
-
-
-def _curves_title(network: Network) -> str:
-    """The title of the figure of a network's accuracies during training."""
-    learned = "" if binds(network) else ", no binding in the end"
-    return f"Accuracies by evaluation set, {name_of(network)}{learned}"
-
-
-def _say_which_network(page: Page, first: Network) -> None:
-    """Adds a sentence that says which network the figures of a section show, the first one."""
-    if binds(first):
-        which = "the first that binds variables in the end"
-    else:
-        which = "although it does not bind variables in the end"
-    page.text(
-        f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
-        "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
-    )
-
-
 def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
     """Adds a table of the accuracies at the end: a row for each evaluation set, a column for each network."""
     rows: list[list[str | Cell]] = []
     for evalset in ALL_SETS:
         accuracies = [end_accuracies_of(network).get(evalset.name) for network in networks]
-        if any(accuracy is not None for accuracy in accuracies):
+        if any(accuracies):
             rows.append([evalset.label, *[_accuracy_cell(accuracy) for accuracy in accuracies]])
     page.table(("set", *[name_of(network) for network in networks]), rows)
     page.text(
@@ -248,10 +302,9 @@ def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
 
 def _accuracy_cell(accuracy: EndAccuracy | None) -> Cell:
     """An accuracy at the end with its interval: green if surely at least .95, red if surely below .9."""
-    if accuracy is None:  # the network's split has no pair of numbers of this kind
+    measured = achieved(accuracy, over_pairs=accuracy is not None and accuracy.pairs is not None)
+    if accuracy is None or measured is None:  # the network's split has no pair of numbers of this kind
         return Cell("none exists")
-    measured = achieved(accuracy, over_pairs=accuracy.pairs is not None)
-    assert measured is not None  # which `achieved` returns for None alone
     tone = ""
     if measured.low >= 0.95:
         tone = "good"
@@ -265,9 +318,8 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
     """Adds what the runs were made with (a column for each), the commands, and the runs' configurations."""
     runs = runs_of(networks)
     facts_of_runs = [_facts(run) for run in runs]
-    names_of_facts = dict.fromkeys(name for facts in facts_of_runs for name in facts)  # each once, in order
     rows = []
-    for name in names_of_facts:
+    for name in dict.fromkeys(name for facts in facts_of_runs for name in facts):  # each once, in order
         values = [facts.get(name, "") for facts in facts_of_runs]
         if any(values):
             rows.append([name, *values])
@@ -301,9 +353,6 @@ def _facts(run: Run) -> dict[str, str]:
     return facts
 
 
-# What the page begins with: the networks in a few words, links, five findings.
-
-
 def first_screen(
     page: Page,
     networks: Sequence[Network],
@@ -327,12 +376,11 @@ def first_screen(
     other_networks = [network for network in networks if not is_the_papers(network.config)]
     if other_networks:
         config = other_networks[0].config
-        task = config.task
         page.banner(
-            f"This page has another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
-            f"sequences of {task.length} tokens, and {_architecture(config)}, width {config.model.d_model}. The "
-            "thresholds of the claims are the paper's, for its own task and network: a verdict says whether a number "
-            "of these networks passes that threshold, not whether the paper is right."
+            f"This page has another task or network than the paper's: {_verb(config.task)} with {config.task.n_vars} "
+            f"variables in sequences of {config.task.length} tokens, and {_architecture(config)}, width "
+            f"{config.model.d_model}. The thresholds of the claims are the paper's, for its own task and network: a "
+            "verdict says whether a number of these networks passes that threshold, not whether the paper is right."
         )
     if cards := findings(records, picture):
         page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
@@ -351,11 +399,6 @@ def _verb(task: Task) -> str:
     return f"to {verb} mod {task.modulus}"
 
 
-def name_of(network: Network) -> str:
-    """What the page calls a network: its seed and its run."""
-    return f"seed {network.seed} of {network.name}"
-
-
 def _architecture(config: Config) -> str:
     """The size of a network in words, such as "2 layers of one head"."""
     model = config.model
@@ -365,17 +408,17 @@ def _architecture(config: Config) -> str:
 
 def _add_summary(page: Page, networks: Sequence[Network]) -> None:
     """Adds what was trained on what, and how many of the networks bind variables in the end."""
-    n_binding = sum(binds(network) for network in networks)
     config = networks[0].config
     example = examples.fitted(examples.ATTENTION, config.task)  # None if the task has no such sequence
     such_as = "" if example is None else f" such as `{render(example, config.task)}`"
-    bind = "binds" if n_binding == 1 else "bind"
+    not_binding = [name_of(network) for network in networks if not binds(network)]
+    n_binding = len(networks) - len(not_binding)
     page.text(
         f"A transformer with {_architecture(config)} is trained on sequences{such_as}: to look variables up and "
-        f"{_verb(config.task)}. This page was made from {len(networks)} trained networks; {n_binding} of them {bind} "
-        f"variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
+        f"{_verb(config.task)}. This page was made from {len(networks)} trained networks; {n_binding} of them "
+        f"{'binds' if n_binding == 1 else 'bind'} variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} "
+        f"on sums with {LABELS[BINDING_SET]})."
     )
-    not_binding = [name_of(network) for network in networks if not binds(network)]
     if n_binding == 0:
         page.text("No network binds variables in the end. That is a result, not an error.")
     elif not_binding:

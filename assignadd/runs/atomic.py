@@ -11,6 +11,7 @@ import glob
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from assignadd.config.errors import RunError
@@ -18,47 +19,40 @@ from assignadd.config.errors import RunError
 # The name of a file that is being written: `.config.json.0a1b2c3d.tmp` becomes `config.json`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # no space, or none within the user's quota
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-# Windows renames no file that is open.
-RENAMES_OPEN_FILES = os.name != "nt"
-
-
-def flags(*names: str) -> int:
-    """Those of these flags of `os.open` that this system has, and the one by which Windows reads and writes bytes."""
-    return sum(getattr(os, name, 0) for name in (*names, "O_BINARY"))
+RENAMES_OPEN_FILES = os.name != "nt"  # Windows does not
+# Flags with which files are opened, as far as this system has them: a link is an error; a pipe is not waited for, and
+# Windows reads and writes bytes.
+NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
+AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write(path: Path, data: bytes) -> None:
     """Make `path` a file with these bytes; a file that is there is replaced whole, or not at all.
 
     The bytes go into a temporary file beside it, which is synced and renamed to `path`; then the directory is synced.
-    Temporary files that an interrupted write of the same file left are removed first.
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         discard_leftover(leftover)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    replaced = False
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags("O_CLOEXEC"), 0o666)
-        try:
-            _lock(fd)  # so that another process does not remove it as a leftover
+        with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
+            with contextlib.suppress(OSError):  # of a file system without locks
+                lock(fd)  # so that another process does not remove it as a leftover
             _write_all(fd, data)
             os.fsync(fd)
             if RENAMES_OPEN_FILES:  # while it is locked
                 os.replace(temporary, path)
-        finally:
-            os.close(fd)
         if not RENAMES_OPEN_FILES:
             os.replace(temporary, path)
-        replaced = True
+    except BaseException as error:  # an interrupt too
+        discard(temporary)
+        if isinstance(error, OSError):
+            raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
+        raise
+    try:
         _sync_directory(path.parent)
     except OSError as error:
-        if replaced:
-            raise RunError(f"{path} was written, but its directory could not be synced: {reason(error)}") from error
-        raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
-    finally:
-        if not replaced:
-            discard(temporary)
+        raise RunError(f"{path} was written, but its directory could not be synced: {reason(error)}") from error
 
 
 def append(path: Path, committed: int, data: bytes) -> None:
@@ -67,10 +61,10 @@ def append(path: Path, committed: int, data: bytes) -> None:
     Where that fails, the file has its first `committed` bytes and nothing more.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | flags("O_NOFOLLOW", "O_CLOEXEC"))
-        try:
-            if os.fstat(fd).st_size < committed:
-                raise RunError(f"{path} is truncated: it has {os.fstat(fd).st_size} of {committed} bytes")
+        with _opened(path, os.O_WRONLY | NOT_A_LINK) as fd:
+            size = os.fstat(fd).st_size
+            if size < committed:
+                raise RunError(f"{path} is truncated: it has {size} of {committed} bytes")
             try:
                 os.ftruncate(fd, committed)
                 os.lseek(fd, committed, os.SEEK_SET)
@@ -80,8 +74,6 @@ def append(path: Path, committed: int, data: bytes) -> None:
                 with contextlib.suppress(OSError):
                     os.ftruncate(fd, committed)
                 raise
-        finally:
-            os.close(fd)
     except OSError as error:
         raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
 
@@ -93,25 +85,18 @@ def discard(path: Path) -> None:
 
 
 def discard_leftover(path: Path) -> None:
-    """Remove a temporary file of a write that was interrupted.
-
-    Other files are left, and so is a temporary one that a process is still writing: it holds the file's lock.
-    """
+    """Remove a temporary file of an interrupted write; one that a process is still writing is locked, and left."""
     if not TEMPORARY.fullmatch(path.name):
         return
-    with contextlib.suppress(OSError):  # such as that of a lock that another process holds
-        fd = os.open(path, os.O_RDONLY | flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
-        try:
-            _lock(fd)
+    with contextlib.suppress(OSError), _opened(path, os.O_RDONLY | NOT_A_LINK) as fd:
+        if lock(fd):
             os.unlink(path)
-        finally:
-            os.close(fd)
 
 
 def discard_leftovers(folder: Path) -> None:
     """Remove what interrupted writes left in a folder of ours and in the folders inside it."""
-    for subfolder, _, file_names in os.walk(folder):  # does not follow links
-        for name in file_names:
+    for subfolder, _, names in os.walk(folder):  # does not follow links
+        for name in names:
             discard_leftover(Path(subfolder) / name)
 
 
@@ -136,35 +121,37 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _lock(fd: int) -> None:
-    """Lock an open file, or raise an OSError if another process has; on a file system without locks do nothing."""
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """The descriptor of a file that is opened and closed again."""
+    fd = os.open(path, flags | AT_ONCE, 0o666)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def lock(fd: int) -> bool:
+    """Lock an open file; False where another process holds it."""
     from filelock import lock_descriptor
 
     try:
-        if not lock_descriptor(fd, blocking=False):
-            raise BlockingIOError(errno.EWOULDBLOCK, "it is held by another process")
+        return lock_descriptor(fd, blocking=False)
     except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
+        if error.errno == errno.ENOSYS:  # Python in a browser, which has no locks
+            return True
+        raise
 
 
 def _write_all(fd: int, data: bytes) -> None:
     """Write all bytes, of which the system may take a part at a time."""
     rest = memoryview(data)
     while rest:
-        n_written = os.write(fd, rest)
-        rest = rest[n_written:]
+        rest = rest[os.write(fd, rest) :]
 
 
 def _sync_directory(path: Path) -> None:
-    """Make the names in a directory last over a loss of power, as fsync makes the contents of a file last.
-
-    Where the system cannot open a directory, do nothing.
-    """
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    fd = os.open(path, os.O_RDONLY | flags("O_DIRECTORY", "O_CLOEXEC"))
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    """Make the names in a directory last over a loss of power, as fsync makes the contents of a file last."""
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere a directory cannot be opened
+        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+            os.fsync(fd)

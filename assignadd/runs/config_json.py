@@ -10,15 +10,33 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assignadd.config import PER_MODEL, SETTINGS, SHORT_NAMES, Config, ConfigError, Member, with_settings
+from assignadd.config import (
+    PER_MODEL,
+    SETTINGS,
+    SHORT_NAMES,
+    Config,
+    ConfigError,
+    Member,
+    Model,
+    Task,
+    with_settings,
+)
 from assignadd.config.task import OPERATIONS, named_operation
 from assignadd.runs.files import MOST_SETTINGS, read_input
+
+if TYPE_CHECKING:  # without torch until a task or a network of the user's is there
+    from assignadd.model.own import Factory
+    from assignadd.task.own import OwnTask
+
+    GivenTask = OwnTask | str | Path | None
+    GivenNetwork = Factory | str | Path | None
 
 DEFAULTS = Config()
 SECTIONS = list(vars(DEFAULTS))  # task, model, optim, ...
@@ -34,17 +52,30 @@ def read_config(path: Path, base: Config) -> Config:
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
     values = parse(data, path.name)
-    is_of_a_run = isinstance(values, dict) and values.keys() == {"config", "models"}
-    if is_of_a_run:
+    if isinstance(values, dict) and values.keys() == {"config", "models"}:  # of a run
         values = values["config"]
-    settings = with_operation(_by_dotted_name(values))
-    return with_settings(base, exact_settings(settings))
+    return with_settings(base, exact_settings(with_operation(_by_dotted_name(values))))
+
+
+def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = None) -> Config:
+    """The configuration with this task and network of the user's; those that it names already must have been given."""
+    from assignadd.model import own as own_networks
+    from assignadd.task import own as own_tasks
+
+    if task is not None:
+        config = replace(config, task=Task(file=own_tasks.described(task)))
+    if network is not None:
+        config = replace(config, model=Model(file=own_networks.described(network, config.task)))
+    if config.task.file is not None:
+        own_tasks.loaded(config.task.file)
+    if config.model.file is not None:
+        own_networks.loaded(config.model.file)
+    return config
 
 
 def config_from(values: Any) -> Config:
     """The configuration of parsed JSON, `{"optim": {"lr": 0.001}, ...}`; what it leaves out has its default."""
-    settings = _by_dotted_name(values)
-    return with_settings(DEFAULTS, exact_settings(settings))
+    return with_settings(DEFAULTS, exact_settings(_by_dotted_name(values)))
 
 
 def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,8 +93,7 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
     """These settings by dotted names; where `task.operation` is a file of answers, with the answers in `task.table`.
 
-    A configuration thus has the answers themselves; the file is not read again. N rows make `task.modulus` N, unless
-    the settings have it.
+    N rows make `task.modulus` N, unless the settings have it.
     """
     operation = settings.get("task.operation")
     if not isinstance(operation, str) or named_operation(operation):
@@ -82,29 +112,20 @@ def read_table(path: Path) -> list[list[int]]:
         reason = error.strerror if isinstance(error, OSError) else "this one is not text"
         accepted = f"{OPERATIONS}, or a file with N rows of N answers ({reason})"
         raise ConfigError("task.operation", str(path), accepted) from error
-    is_json = text.lstrip().startswith("[")
     try:
-        rows = json.loads(text) if is_json else _rows_of_text(text)
+        if text.lstrip().startswith("["):
+            rows = json.loads(text)
+        else:
+            lines = [line.strip(",; ") for line in text.splitlines() if line.strip()]
+            rows = [[int(word) for word in re.split(r"[,;\s]+", line)] for line in lines]
     except (ValueError, RecursionError):
         rows = []
-    if not _is_table_of_answers(rows):
+    N = len(rows)
+    is_square = N >= 2 and all(isinstance(row, list) and len(row) == N for row in rows)
+    if not is_square or not all(type(answer) is int and 0 <= answer < N for row in rows for answer in row):
         expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces, commas or as JSON"
         raise ConfigError("task.operation", str(path), expected)
     return rows
-
-
-def _rows_of_text(text: str) -> list[list[int]]:
-    """A row for each line that is not empty: its numbers, which are separated by spaces, commas or semicolons."""
-    lines = [line.strip(",; ") for line in text.splitlines() if line.strip()]
-    return [[int(word) for word in re.split(r"[,;\s]+", line)] for line in lines]
-
-
-def _is_table_of_answers(rows: list[Any]) -> bool:
-    """Whether these are N rows of N whole numbers from 0 to N - 1, N being at least 2."""
-    N = len(rows)
-    if N < 2 or not all(isinstance(row, list) and len(row) == N for row in rows):
-        return False
-    return all(type(answer) is int and 0 <= answer < N for row in rows for answer in row)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
@@ -147,12 +168,8 @@ Settings = tuple[Config, Sequence[Member]]
 
 
 def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | None:
-    """The first setting in which two runs differ, and its value in each; None where they are the same.
-
-    The setting is named as in optim.lr, or models[0].seed for what a single model has.
-    """
-    values = _values_by_name(run)
-    other_values = _values_by_name(other)
+    """The first setting in which two runs differ, such as optim.lr or models[0].seed, and its value in each."""
+    values, other_values = _values_by_name(run), _values_by_name(other)
     for name in values | other_values:  # a setting that a model does not have is None
         if values.get(name) != other_values.get(name):
             return name, values.get(name), other_values.get(name)
@@ -160,14 +177,12 @@ def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | N
 
 
 def _values_by_name(run: Settings) -> dict[str, Any]:
-    """All settings of a run by name, those of its models as models[0].seed."""
     config, members = run
     values = {name: attrgetter(name)(config) for name in SETTINGS}
     values["number of models"] = len(members)
     for i, member in enumerate(members):
         values[f"models[{i}].seed"] = member.seed
-        for name, value in member.settings:
-            values[f"models[{i}].{name}"] = value
+        values |= {f"models[{i}].{name}": value for name, value in member.settings}
     return values
 
 
@@ -204,9 +219,8 @@ def _by_dotted_name(values: Any) -> dict[str, Any]:
     """Settings by their dotted names: `{"optim": {"lr": 1}}` becomes `{"optim.lr": 1}`; unknown names are refused."""
     settings = {}
     for section, fields in _known_fields("config", values, SECTIONS).items():
-        prefix = f"{section}."
-        fields_of_section = [name.removeprefix(prefix) for name in SETTINGS if name.startswith(prefix)]
-        for field, value in _known_fields(section, fields, fields_of_section).items():
+        names = list(vars(getattr(DEFAULTS, section)))
+        for field, value in _known_fields(section, fields, names).items():
             settings[f"{section}.{field}"] = value
     return settings
 
@@ -225,15 +239,14 @@ def _known_fields(name: str, values: Any, known: Sequence[str]) -> dict[str, Any
 def _member(name: str, values: Any, config: Config) -> Member:
     """A model's seed and settings from an object of JSON, such as {"seed": 3, "optim.lr": 0.01}.
 
-    Files of the first version are read too: they have short names such as `lr`, and null for the value of the stack.
+    Files of the first version have short names such as `lr`, and null for the value of the stack.
     """
     if not isinstance(values, dict):
         raise ConfigError(name, values, "an object with a seed and settings")
-    fields = {str(field): value for field, value in values.items() if field != "seed"}
-    settings = {SHORT_NAMES.get(field, field): value for field, value in fields.items()}
     seed = values.get("seed")
     if type(seed) is not int:
         raise ConfigError(f"{name}.seed", seed, "a whole seed")
+    settings = {SHORT_NAMES.get(str(field), str(field)): value for field, value in values.items() if field != "seed"}
     for field, value in settings.items():
         if field not in PER_MODEL:
             raise ConfigError(f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(PER_MODEL))

@@ -37,19 +37,14 @@ SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file with these tensors."""
-    separate = {name: _in_memory_of_its_own(tensor) for name, tensor in tensors.items()}
+    separate = {}
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        # safetensors refuses tensors that share memory, as the weights of a stack do.
+        is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
+        separate[name] = tensor.clone() if is_view else tensor
     # One metadata key only: the order of several would differ from one process to the next.
     return safetensors.torch.save(separate, metadata={"format": "pt"})
-
-
-def _in_memory_of_its_own(tensor: Tensor) -> Tensor:
-    """The tensor on the CPU, copied where it is a view of more memory than its own, as the weights of a stack are.
-
-    safetensors refuses tensors that share memory.
-    """
-    tensor = tensor.detach().cpu().contiguous()
-    is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
-    return tensor.clone() if is_view else tensor
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
@@ -72,16 +67,16 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
     return Stack(config, flatten(config, weights))
 
 
-def _weights_problem(weights: Mapping[str, Tensor], config: Config, n_models: int) -> str | None:
+def _weights_problem(weights: Mapping[str, Tensor], config: Config, M: int) -> str | None:
     """What is wrong with the names, shapes or types of a stack's weights; None where nothing is."""
-    expected_shapes = {name: (n_models, *shape) for name, shape in weight_shapes(config).items()}
-    in_one_alone = sorted(weights.keys() ^ expected_shapes.keys())
-    if in_one_alone:
-        name = in_one_alone[0]
-        return f"{name} is {'extra' if name in weights else 'missing'}"
+    shapes = {name: (M, *shape) for name, shape in weight_shapes(config).items()}
     dtype = config.numerics.dtype
-    for name, shape in expected_shapes.items():
-        tensor = weights[name]
+    for name in sorted(weights.keys() | shapes.keys()):
+        if name not in weights:
+            return f"{name} is missing"
+        if name not in shapes:
+            return f"{name} is extra"
+        tensor, shape = weights[name], shapes[name]
         if tensor.shape != shape or str(tensor.dtype) != f"torch.{dtype}":
             return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, not {dtype} {shape}"
     return None

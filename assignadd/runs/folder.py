@@ -39,9 +39,7 @@ from assignadd.runs.manifest import (
     SPLITS,
     STATES,
     TASK_TEXT,
-    Manifest,
     Observed,
-    read_committed,
     read_manifest,
 )
 from assignadd.user_file import MOST_BYTES
@@ -51,33 +49,32 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
     from torch import Tensor
 
     from assignadd.model.stack import Stack
+    from assignadd.runs.config_json import GivenNetwork, GivenTask
 
+# The most bytes of the files whose size does not follow from the settings.
+MOST_OF = {CONFIG: MOST_SETTINGS, TASK_TEXT: MOST_BYTES, NETWORK_TEXT: MOST_BYTES}
 STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class Run:
-    """A run as it was when it was opened; `Run.open` makes one of a folder."""
+    """A run as it was when it was opened, by `Run.open`."""
 
-    def __init__(self, path: Path, manifest: Manifest, config: Config, members: Sequence[Member]):
+    def __init__(self, path: Path):
         self.path = path
-        self.manifest = manifest
-        self.config = config
-        self.members = tuple(members)
+        self.manifest = read_manifest(path)
+        self.config, self.members = self._read_settings()
+        seeds = tuple(member.seed for member in self.members)
+        if self.manifest.seeds != seeds or self.manifest.dtype != self.config.numerics.dtype:
+            raise RunError(f"{path / MANIFEST} has other seeds or another dtype than {path / CONFIG}")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
         """A run to read from."""
-        path = Path(path)
-        if not (path / MANIFEST).exists():
+        if not (Path(path) / MANIFEST).exists():
             raise RunError(f"no run at {path}; `assignadd runs list` shows what there is")
-        manifest = read_manifest(path)
-        config, members = read_settings(path, manifest)
-        seeds = tuple(member.seed for member in members)
-        if manifest.seeds != seeds or manifest.dtype != config.numerics.dtype:
-            raise RunError(f"{path / MANIFEST} has other seeds or another dtype than {path / CONFIG}")
-        return cls(path, manifest, config, members)
+        return Run(Path(path))
 
     @property
     def name(self) -> str:
@@ -119,11 +116,8 @@ class Run:
         """The environment of the last session, and from which files the run was made if it was imported."""
         sessions = self.manifest.sessions
         environment = msgspec.to_builtins(sessions[-1].environment) if sessions else {}
-        return environment | {
-            "sessions": len(sessions),
-            "dtype": self.manifest.dtype,
-            "sources": self.manifest.sources,
-        }
+        about = {"sessions": len(sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
+        return environment | about
 
     def index_of(self, seed: int | None) -> int:
         """The place in the stack of the model with this seed; 0, the first model, for None."""
@@ -133,15 +127,6 @@ class Run:
         if seed not in seeds:
             raise RunError(f"run {self.name} has no seed {seed}; it has {', '.join(map(str, seeds))}")
         return seeds.index(seed)
-
-    @property
-    def diverged_at(self) -> list[int | None]:
-        """For each model, the step at which its loss was no longer finite; None where it always was."""
-        n_models = len(self.members)
-        last_evaluation = self.metrics()[-n_models:]  # a row per model; no rows before the first evaluation
-        if not last_evaluation:
-            return [None] * n_models
-        return [row.get("diverged_at") for row in last_evaluation]
 
     @property
     def steps(self) -> list[int]:
@@ -160,34 +145,39 @@ class Run:
         """Which pairs of numbers each model trains on."""
         return self._read_seen()
 
-    def _read_seen(self) -> Tensor:
-        """`seen`, read from the folder each time: `verify` checks the file and not what was read before."""
-        tensors = self._tensors(SPLITS)
-        shape = (len(self.members), *self.config.task.tuples)  # (M, N, N) for two operands
-        if list(tensors) != ["seen"] or str(tensors["seen"].dtype) != "torch.bool" or tensors["seen"].shape != shape:
-            raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
-        return tensors["seen"]
+    def metrics(self) -> list[dict[str, Any]]:
+        """A row per model and evaluation, in the order they were committed."""
+        blob = self.manifest.metrics
+        data = read_regular(self.path, METRICS, first=blob.size)
+        if problem := blob.problem(data):
+            raise RunError(f"{self.path / METRICS} {problem}")
+        try:
+            return msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RunError(f"{self.path / METRICS} is not JSON lines: {error}") from error
+
+    @property
+    def diverged_at(self) -> list[int | None]:
+        """For each model, the step at which its loss was no longer finite; None where it always was."""
+        n_models = len(self.members)
+        last_evaluation = self.metrics()[-n_models:]  # a row per model; no rows before the first evaluation
+        if not last_evaluation:
+            return [None] * n_models
+        return [row.get("diverged_at") for row in last_evaluation]
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
         from assignadd.runs.encoding import stack_of
 
-        name = self.manifest.numbered(CHECKPOINTS).get(step)
-        if name is None:
-            raise RunError(self._no_checkpoint(step))
-        return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
-
-    def _no_checkpoint(self, step: int) -> str:
-        """The message that a step has no checkpoint, with the nearest that has one."""
-        if not self.steps:
-            return f"run {self.name} has no checkpoints yet; train it on"
-        nearest = min(self.steps, key=lambda other_step: abs(other_step - step))
-        return f"run {self.name} has no checkpoint at step {step}; the nearest is at {nearest}: pass --step {nearest}"
-
-    def checkpoint_sha256(self, step: int) -> str:
-        """The sha256 of the file of the checkpoint at this step, which has to be one of `steps`."""
+        steps = self.steps
+        if not steps:
+            raise RunError(f"run {self.name} has no checkpoints yet; train it on")
+        if step not in steps:
+            nearest = min(steps, key=lambda other_step: abs(other_step - step))
+            hint = f"the nearest is at {nearest}: pass --step {nearest}"
+            raise RunError(f"run {self.name} has no checkpoint at step {step}; {hint}")
         name = self.manifest.numbered(CHECKPOINTS)[step]
-        return self.manifest.files[name].sha256
+        return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def at(self, step: int | None = None) -> tuple[int, Stack]:
         """The step `step`, for None the last that has a checkpoint, and the checkpoint there."""
@@ -245,20 +235,7 @@ class Run:
         """The newest training state, no later than step `at_most`; None where there is none."""
         states = self.manifest.numbered(STATES)
         steps = [step for step in states if at_most is None or step <= at_most]
-        if not steps:
-            return None
-        return self._state(states[steps[-1]])
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """A row per model and evaluation, in the order they were committed."""
-        blob = self.manifest.metrics
-        data = read_regular(self.path, METRICS, first=blob.size)
-        if problem := blob.problem(data):
-            raise RunError(f"{self.path / METRICS} {problem}")
-        try:
-            return msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RunError(f"{self.path / METRICS} is not JSON lines: {error}") from error
+        return self._read_state(steps[-1]) if steps else None
 
     def verify(self) -> list[str]:
         """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
@@ -285,51 +262,83 @@ class Run:
             if os.path.lexists(self.path / MEASURES):
                 check_seal(read_regular(self.path, MEASURES), str(self.path / MEASURES))
         elif name == CONFIG:
-            read_settings(self.path, self.manifest)
-        elif name.startswith(CHECKPOINTS):
-            self.checkpoint(self.manifest.files[name].step or 0)
+            self._read_settings()
         elif name == SPLITS:
             self._read_seen()
-        elif name in (TASK_TEXT, NETWORK_TEXT):
-            read_committed(self.path, self.manifest, name, self.most_bytes(name))
+        elif name.startswith(CHECKPOINTS):
+            self.checkpoint(self.manifest.files[name].step or 0)
+        elif name.startswith(STATES):
+            self._read_state(self.manifest.files[name].step or 0)
         else:
-            self._state(name)
+            self.committed(name)
 
-    def _state(self, name: str) -> dict[str, Tensor]:
-        """The training state in a file of the run."""
+    def _read_settings(self) -> tuple[Config, tuple[Member, ...]]:
+        try:
+            return read_run_document(self.committed(CONFIG))
+        except ConfigError as error:
+            raise RunError(f"{self.path / CONFIG}: {error}") from error
+
+    def _read_seen(self) -> Tensor:
+        """`seen`, read from the folder each time: `verify` checks the file and not what was read before."""
+        tensors = self._tensors(SPLITS)
+        shape = (len(self.members), *self.config.task.tuples)  # (M, N, N) for two operands
+        if list(tensors) != ["seen"] or str(tensors["seen"].dtype) != "torch.bool" or tensors["seen"].shape != shape:
+            raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
+        return tensors["seen"]
+
+    def _read_state(self, step: int) -> dict[str, Tensor]:
         from assignadd.runs.encoding import state_problem
 
+        name = self.manifest.numbered(STATES)[step]
         state = self._tensors(name)
-        step = self.manifest.files[name].step
         if problem := state_problem(state, self.config, len(self.members), step):
             raise RunError(f"{self.path / name} does not fit the run: {problem}")
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors in a committed file of the run."""
         from assignadd.runs.encoding import decode_tensors
 
-        data = read_committed(self.path, self.manifest, name, self.most_bytes(name))
-        return decode_tensors(data, str(self.path / name))
+        return decode_tensors(self.committed(name), str(self.path / name))
 
-    def most_bytes(self, name: str) -> int:
+    def committed(self, name: str) -> bytes:
+        """The bytes of a committed file; a RunError that names it where it is damaged, or larger than such a file."""
+        file = self.manifest.files[name]
+        # One byte more tells that it is longer.
+        data = read_regular(self.path, name, first=file.size + 1, most=self._most_bytes(name))
+        if problem := file.problem(data):
+            raise RunError(f"{self.path / name} {problem}")
+        return data
+
+    def _most_bytes(self, name: str) -> int:
         """More bytes than a committed file of a run with these settings has."""
+        if name in MOST_OF:
+            return MOST_OF[name]
         from assignadd.model.stack import weight_shapes
 
-        limits = {CONFIG: MOST_SETTINGS, TASK_TEXT: MOST_BYTES, NETWORK_TEXT: MOST_BYTES}
-        if name in limits:
-            return limits[name]
-        weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
-        of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * weights + (1 << 10)
+        n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
+        of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * n_weights + (1 << 10)
         return len(self.members) * of_model + (1 << 20)
 
 
-def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
-    """The settings of the run in a folder, and its models; a RunError where they cannot be read."""
-    try:
-        return read_run_document(read_committed(folder, manifest, CONFIG, MOST_SETTINGS))
-    except ConfigError as error:
-        raise RunError(f"{folder / CONFIG}: {error}") from error
+def check_files(run: Run, task: GivenTask = None, network: GivenNetwork = None) -> None:
+    """Refuses a task or a network of the user's own that is not the one this run was trained with."""
+    from assignadd.model import own as own_networks
+    from assignadd.task import own as own_tasks
+
+    compared: list[tuple[Any, ...]] = []
+    if task is not None:
+        compared.append(("task", TASK_TEXT, run.config.task.file, own_tasks.described(task)))
+    if network is not None:
+        described = own_networks.described(network, run.config.task)
+        compared.append(("network", NETWORK_TEXT, run.config.model.file, described))
+    for what, text, of_run, given in compared:
+        if of_run is None:
+            raise RunError(f"run {run.name} has no {what} of your own; leave {given.name} out")
+        if of_run != given:
+            raise RunError(
+                f"run {run.name} was trained with {of_run!r}, and this is {given!r}: the file has changed, or is "
+                f"another; its text at that time is {run.path / text}"
+            )
 
 
 def shipped(name: str) -> Path:
@@ -354,10 +363,7 @@ def open_run(run: str | os.PathLike[str] | Run) -> Run:
 
 
 def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
-    """The runs under `root`, sorted by folder, and a line for each that cannot be opened.
-
-    Runs are not looked for inside runs.
-    """
+    """The runs under `root`, sorted by folder, and a line for each that cannot be opened."""
     runs, problems = [], []
     for folder in _run_folders(root):
         try:
@@ -384,12 +390,8 @@ def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
     return sorted(folders)
 
 
-# Seeds that are not consecutive are all in the name of a run's folder up to this number of seeds.
-MOST_LISTED = 6
-
-
-def default_folder(config: Config, members: Sequence[Member], root: Path = Path("runs")) -> Path:
-    """The folder under `root` for a run of these settings, the same however they are given.
+def default_folder(config: Config, members: Sequence[Member]) -> Path:
+    """The folder under runs/ for a run of these settings, the same however they are given.
 
     paper-seed-0            the settings of a preset, one seed
     paper-seeds-0-31        consecutive seeds
@@ -401,26 +403,25 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     document = run_document(config, members)
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
     preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
+    own_file = config.task.file or config.model.file
+    name = preset if own_file is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own_file.name).stem)
     seeds = [member.seed for member in members]
-    label, names_every_seed = _label_of_seeds(seeds)
-    has_settings_of_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
-    own = config.task.file or config.model.file
-    name = preset if own is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own.name).stem)
-    if names_every_seed and has_settings_of_preset:
-        return root / f"{name}-{label}"
-    return root / f"{name}-{label}-{hashlib.sha256(document).hexdigest()[:6]}"
+    label = _label_of_seeds(seeds)
+    is_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
+    if not is_preset or label.endswith("seeds"):  # which does not say which seeds
+        label += f"-{hashlib.sha256(document).hexdigest()[:6]}"
+    return Path("runs") / f"{name}-{label}"
 
 
-def _label_of_seeds(seeds: Sequence[int]) -> tuple[str, bool]:
-    """The seeds as a part of a folder's name, and whether it tells all of them."""
+def _label_of_seeds(seeds: list[int]) -> str:
+    """The seeds as a part of a folder's name; more than six that are not consecutive are only counted."""
     if len(seeds) == 1:
-        return f"seed-{seeds[0]}", True
-    are_consecutive = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
-    if are_consecutive:
-        return f"seeds-{seeds[0]}-{seeds[-1]}", True
-    if len(seeds) <= MOST_LISTED:
-        return "seeds-" + "+".join(map(str, seeds)), True
-    return f"{len(seeds)}-seeds", False
+        return f"seed-{seeds[0]}"
+    if seeds == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"seeds-{seeds[0]}-{seeds[-1]}"
+    if len(seeds) <= 6:
+        return "seeds-" + "+".join(map(str, seeds))
+    return f"{len(seeds)}-seeds"
 
 
 def _n_differences(config: Config, preset: Config) -> int:

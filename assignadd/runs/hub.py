@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -32,10 +32,8 @@ from assignadd.runs.files import MARK, MOST_BYTES, read_input
 from assignadd.runs.manifest import CONFIG, Blob
 
 SCHEME = "hf://"
-FILES: Final = "files.json"
-FORMAT = 1
-# Groups: seed, step.
-CHECKPOINT = re.compile(r"checkpoints/seed-(\d+)/(\d{8,})\.safetensors", re.ASCII)
+FILES = "files.json"
+CHECKPOINT = re.compile(r"checkpoints/seed-(?P<seed>\d+)/(?P<step>\d{8,})\.safetensors", re.ASCII)
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
@@ -45,16 +43,12 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str
     seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
     files: dict[str, Blob]
-    format: int = FORMAT
+    format: Literal[1] = 1
 
     def steps(self, seed: int) -> list[int]:
         """The steps at which there are weights of this seed, in order."""
-        steps = []
-        for name in self.files:
-            match = CHECKPOINT.fullmatch(name)
-            if match and int(match[1]) == seed:
-                steps.append(int(match[2]))
-        return sorted(steps)
+        matches = [match for name in self.files if (match := CHECKPOINT.fullmatch(name))]
+        return sorted(int(match["step"]) for match in matches if int(match["seed"]) == seed)
 
 
 def checkpoint_name(seed: int, step: int) -> str:
@@ -70,8 +64,18 @@ def load_published(address: str, step: int | None = None, seed: int | None = Non
     """
     repository, _, revision = address.removeprefix(SCHEME).partition("@")
     check_repository(repository)
-    index = _decode_index(address, _fetch(repository, FILES, revision))
-    name = _checkpoint_file(address, index, step, seed)
+    try:
+        index = msgspec.json.decode(_fetch(repository, FILES, revision), type=Index)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RunError(f"{address}: {FILES} is not one that this `assignadd runs publish` wrote: {error}") from error
+    seed = index.seeds[0] if seed is None else seed
+    steps = index.steps(seed)
+    if not steps:
+        raise RunError(f"{address} has no seed {seed}; it has {', '.join(map(str, index.seeds))}")
+    step = steps[-1] if step is None else step
+    if step not in steps:
+        raise RunError(f"{address} has no weights of seed {seed} at step {step}; it has {', '.join(map(str, steps))}")
+    name = checkpoint_name(seed, step)
     config, _ = read_run_document(_fetch_checked(repository, CONFIG, revision, index))
     weights = decode_tensors(_fetch_checked(repository, name, revision, index), f"{address}/{name}")
     weights_of_stack = {weight: tensor[None] for weight, tensor in weights.items()}  # (1, ...)
@@ -112,8 +116,7 @@ def _client_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        lines = str(error).strip().splitlines()
-        first_line = lines[0] if lines else type(error).__name__
+        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RunError(f"{what}: {first_line}") from error
 
 
@@ -134,26 +137,3 @@ def _fetch_checked(repository: str, name: str, revision: str, index: Index) -> b
     if problem := index.files[name].problem(data):
         raise RunError(f"{SCHEME}{repository}/{name} {problem}")
     return data
-
-
-def _decode_index(address: str, data: bytes) -> Index:
-    """The list of files in the bytes of `files.json`."""
-    try:
-        index = msgspec.json.decode(data, type=Index)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunError(f"{address}: {FILES} is not one that `assignadd runs publish` wrote: {error}") from error
-    if index.format != FORMAT:
-        raise RunError(f"{address}: {FILES} has format {index.format}; this assignadd reads format {FORMAT}")
-    return index
-
-
-def _checkpoint_file(address: str, index: Index, step: int | None, seed: int | None) -> str:
-    """The file of the weights of this seed, for None the first, at this step, for None the last."""
-    if seed is None:
-        seed = index.seeds[0]
-    steps = index.steps(seed)
-    if not steps:
-        raise RunError(f"{address} has no seed {seed}; it has {', '.join(map(str, index.seeds))}")
-    if step is not None and step not in steps:
-        raise RunError(f"{address} has no weights of seed {seed} at step {step}; it has {', '.join(map(str, steps))}")
-    return checkpoint_name(seed, steps[-1] if step is None else step)

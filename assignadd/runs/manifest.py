@@ -1,21 +1,25 @@
-"""`manifest.json`: what a run has committed. Replacing this file is the one commit point.
+"""`manifest.json`: what a run has committed, and what it was computed with.
 
-A file counts only as listed here, with its size and sha256; what is not listed was never committed.
+Replacing this file is the one commit point. A file counts only as listed here, with its size and sha256; what is not
+listed was never committed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 import re
+import subprocess
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from assignadd import __version__
 from assignadd.config.errors import RunError
 from assignadd.runs import atomic
-from assignadd.runs.environment import Environment
 from assignadd.runs.files import CONFIG as CONFIG
 from assignadd.runs.files import MANIFEST as MANIFEST
 from assignadd.runs.files import MEASURES as MEASURES  # a table made from the checkpoints, which is not committed
@@ -23,21 +27,55 @@ from assignadd.runs.files import read_regular
 
 SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
 TASK_TEXT, NETWORK_TEXT = "task.txt", "network.txt"  # the files of a user's task and network, which are never executed
-CHECKPOINTS: Final = "checkpoints"
-STATES: Final = "states"
-FORMAT = 1
-MOST_LISTED = 64 << 20  # bytes of a manifest; one with 400 checkpoints has 80 thousand
-# Folders whose files are named after their step.
-Numbered = Literal["checkpoints", "states"]
+CHECKPOINTS, STATES = "checkpoints", "states"  # folders whose files are named after their step
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
+MOST_OF_MANIFEST = 64 << 20  # bytes; a manifest with 400 checkpoints has 80 thousand
+PACKAGE = Path(__file__).resolve().parents[1]
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # whole numbers that every reader of JSON has exactly
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-def numbered(folder: Numbered, step: int) -> str:
+def numbered(folder: str, step: int) -> str:
     """The name of a checkpoint or state: `checkpoints/00000100.safetensors`."""
     return f"{folder}/{step:08d}.safetensors"
+
+
+class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a process of a run computed with: versions, device and threads, but no name of the machine."""
+
+    python: str
+    torch: str
+    numpy: str
+    assignadd: str | None
+    device: str
+    threads: int
+    commit: str | None
+    """The commit of this package's source; ASSIGNADD_COMMIT where git does not know it, as in a copy; or None."""
+    dirty: bool | None
+    """Whether the package differed from that commit; None where ASSIGNADD_COMMIT names it and nothing was compared."""
+
+    @classmethod
+    def here(cls, device: str, threads: int) -> Environment:
+        """The environment of this process, which computes on this device."""
+        import numpy
+        import torch
+
+        kind = torch.device(device).type
+        if kind == "cuda":
+            model = torch.cuda.get_device_name(device)
+        else:  # the instruction set decides how sums are ordered, hence the last bits
+            model = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+        return cls(
+            platform.python_version(), str(torch.__version__), numpy.__version__, __version__,
+            f"{kind} ({model})", threads, *source_commit(PACKAGE),
+        )  # fmt: skip
+
+    def changes(self, since: Environment) -> list[str]:
+        """What differs from the environment `since` and may change the last bits of a number: "threads 1 -> 2"."""
+        names = ("torch", "device", "threads", "commit")
+        pairs = [(name, getattr(since, name), getattr(self, name)) for name in names]
+        return [f"{name} {before} -> {now}" for name, before, now in pairs if before != now]
 
 
 class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -114,11 +152,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sessions: tuple[Session, ...]
     observed: Observed | msgspec.UnsetType = msgspec.UNSET
     """Not written where there is none."""
-    format: int = FORMAT
+    format: Literal[1] = 1
     seal: str = ""
     """The sha256 of the manifest written with an empty seal."""
 
-    def numbered(self, folder: Numbered) -> dict[int, str]:
+    def numbered(self, folder: str) -> dict[int, str]:
         """The name of each checkpoint or each state by its step, in the order of the steps."""
         steps = [file.step for name, file in self.files.items() if name.startswith(folder) and file.step is not None]
         return {step: numbered(folder, step) for step in sorted(steps)}
@@ -146,44 +184,24 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder; one that is damaged, edited or points outside the folder is refused."""
-    data = read_regular(folder, MANIFEST, most=MOST_LISTED)
-    where = folder / MANIFEST
+    data = read_regular(folder, MANIFEST, most=MOST_OF_MANIFEST)
     try:
-        # The format first: a manifest of another format may have other fields.
-        format = msgspec.json.decode(data, type=_WithFormat).format
-        if format != FORMAT:
-            raise RunError(f"{where} has format {format}; this assignadd reads format {FORMAT}")
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunError(f"{where} is damaged or foreign: {error}") from error
+        raise RunError(f"{folder / MANIFEST} is damaged, foreign or of another version: {error}") from error
     if manifest.sealed() != data:
-        raise RunError(f"{where} is damaged or was edited: its seal does not fit")
+        raise RunError(f"{folder / MANIFEST} is damaged or was edited: its seal does not fit")
     if problem := _contradiction(manifest):
-        raise RunError(f"{where} {problem}")
+        raise RunError(f"{folder / MANIFEST} {problem}")
     return replace(manifest, seal="")
 
 
-def read_committed(folder: Path, manifest: Manifest, name: str, most: int) -> bytes:
-    """The bytes of a committed file, or an error that names it: also where it has more than `most`."""
-    file = manifest.files[name]
-    data = read_regular(folder, name, first=file.size + 1, most=most)  # one more tells that it is longer
-    if problem := file.problem(data):
-        raise RunError(f"{folder / name} {problem}")
-    return data
-
-
-class _WithFormat(msgspec.Struct):
-    """The format in a manifest, whatever else it holds."""
-
-    format: int
+def _encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
 def _contradiction(manifest: Manifest) -> str | None:
-    """Why a manifest cannot be that of a run; None where it can be.
-
-    It lists a file that no run has, or a checkpoint or state of a step other than its name says or not yet reached, or
-    it lacks the settings or the split.
-    """
+    """Why a manifest cannot be that of a run; None where it can be."""
     for name, file in manifest.files.items():
         if name in (CONFIG, SPLITS, TASK_TEXT, NETWORK_TEXT):
             continue
@@ -201,6 +219,40 @@ def _contradiction(manifest: Manifest) -> str | None:
     return None
 
 
-def _encode(manifest: Manifest) -> bytes:
-    """The manifest as the bytes of its file."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+def source_commit(folder: Path) -> tuple[str | None, bool | None]:
+    """The commit checked out where `folder` is tracked, and whether its files differ from it.
+
+    Where Git does not track the folder, such as a copy, the commit is that of the variable ASSIGNADD_COMMIT, with which
+    nothing is compared (None); without that variable there is no commit, and False.
+    """
+    if not _git(folder, "ls-files", "--", "."):
+        commit = os.environ.get("ASSIGNADD_COMMIT")
+        return commit, None if commit else False
+    status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
+    commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
+    if not commits or commits[0] == "(initial)":  # a repository without commits
+        return None, False
+    return commits[0], any(not line.startswith("#") for line in status)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What a Git command prints in this folder; "" where it fails."""
+    # Git's own variables, set inside its hooks, would point it at another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"  # `git status` shall write nothing
+    return _output(["git", "-C", str(folder), *arguments], environment)
+
+
+def _output(command: list[str], environment: dict[str, str]) -> str:
+    """What a command prints; "" where it fails."""
+    try:
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return process.stdout
+
+
+def cpu_model() -> str:
+    """The model of this machine's processor, such as "Neoverse-N1"; its instruction set where none is known."""
+    match = re.search(r"^Model name: *(.+?) *$", _output(["lscpu"], {"LC_ALL": "C"}), re.MULTILINE)
+    return match[1] if match else platform.processor() or platform.machine()

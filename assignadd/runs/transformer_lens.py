@@ -35,9 +35,9 @@ from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.model.transformer import NORM_EPS, Transformer
 from assignadd.runs.atomic import reason
-from assignadd.runs.environment import Environment
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split
 from assignadd.task.vocabulary import Vocabulary
@@ -52,8 +52,7 @@ LAST, LAST_STEP = "model_state_dict.pth", 40_000
 # Weights that a model of TransformerLens may have and ours has not: they must be zero.
 ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
 # The causal mask, and the score of what it hides, which TransformerLens 2.x saves with the weights.
-MASK = re.compile(r"blocks\.[0-9]+\.attn\.mask")
-IGNORE = re.compile(r"blocks\.[0-9]+\.attn\.IGNORE")
+MASK = re.compile(r"blocks\.[0-9]+\.attn\.(mask|IGNORE)")
 LENS = "transformer_lens"
 # Our names of the norms, and theirs.
 NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
@@ -79,46 +78,43 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     if not paths or len(path_of_step) < len(paths):
         n_steps = len(path_of_step)
         raise RunError(f"{len(paths)} files for {n_steps} different steps; give each step once, and at least one")
-    steps = sorted(path_of_step)
-    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=steps[-1]))
-    sha256_of_name = {}
+    last_step = max(path_of_step)
+    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=last_step))
     # All files are checked before anything is written, and read again later: hundreds may not fit into memory.
-    for step in steps:
-        path = path_of_step[step]
+    sources = {}
+    for path in path_of_step.values():
         data = _read_bytes(path, config)
         _decode_stack(path, data, config)  # refuses what is not such weights
-        sha256_of_name[path.name] = hashlib.sha256(data).hexdigest()
+        sources[path.name] = hashlib.sha256(data).hexdigest()
     is_authors_task = config.task == PRESETS["authors"].task
     split = authors_split(config.task) if is_authors_task else pair_split(config.task, 0)
     environment = Environment.here("cpu", torch.get_num_threads())
-    seen = split[None]  # (1, N, N)
-    with Writer.hold(destination, config, [Member(0)], seen, environment, sha256_of_name) as run:
+    with Writer.hold(destination, config, [Member(0)], split[None], environment, sources) as run:
         if run.finished and run.notes:  # a line for each damaged file
             raise RunError(f"{run.notes[0]}; remove {destination} to import it again")
         if not run.finished:
-            for step in steps:
-                path = path_of_step[step]
+            for step, path in sorted(path_of_step.items()):
                 stack = _decode_stack(path, _read_bytes(path, config), config)
-                run.commit(step, checkpoint=stack, finished=step == steps[-1])
+                run.commit(step, checkpoint=stack, finished=step == last_step)
     return Run.open(destination)
 
 
 def _step(path: Path) -> int:
     """The step of a file, from its name."""
+    if path.name == LAST:
+        return LAST_STEP
     match = NUMBERED.fullmatch(path.name)
-    if match is None and path.name != LAST:
-        raise RunError(
-            f"{path}: expected a file named checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)"
-        )
-    return int(match[1]) if match else LAST_STEP
+    if match is None:
+        expected = f"checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)"
+        raise RunError(f"{path}: expected a file named {expected}")
+    return int(match[1])
 
 
 def _read_bytes(path: Path, config: Config) -> bytes:
     """The file's bytes; a file of several times the size of the weights is not read."""
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
-    most = MOST_BESIDES + 4 * 8 * n_weights  # four times the weights in double precision
     try:
-        return read_input(path, most)
+        return read_input(path, MOST_BESIDES + 4 * 8 * n_weights)  # four times the weights in double precision
     except OSError as error:
         raise RunError(f"{path} could not be read: {reason(error)}") from error
 
@@ -137,10 +133,8 @@ def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
         raise
     except Exception as error:  # whatever a foreign file makes the reader raise; PyTorch advises to run its code
         raise RunError(f"{path} is not a file of plain tensors: it is damaged, or holds something else") from error
-    is_state_dict = isinstance(loaded, dict) and all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in loaded.items()
-    )
-    if not is_state_dict:
+    items = loaded.items() if isinstance(loaded, dict) else [(None, None)]
+    if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in items):
         raise RunError(f"{path} is not a state dict: expected names and tensors")
     if problem := state_dict_problem(loaded, config):
         raise RunError(f"{path} does not fit the configuration: {problem}")
@@ -148,28 +142,12 @@ def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
     return Stack(config, flatten(config, weights))
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether every entry of a tensor is a number with its own place in memory.
-
-    It is not in tensors that are sparse, nested, quantized or on another device, or repeat an entry by a stride of 0.
-    """
-    return (
-        type(tensor) in (Tensor, Parameter)
-        and not tensor.is_nested
-        and tensor.layout == torch.strided
-        and tensor.device.type == "cpu"
-        and tensor.dtype in PLAIN
-        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
-    )
-
-
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
     """Why these tensors, by their names in TransformerLens 2.x, are not the weights of a model with these settings.
 
-    None where they are. Masks, and weights that our model does not have, are accepted as far as they change nothing.
+    None where they are. Masks, and zeros where our model has no weight, are accepted.
     """
     shapes = weight_shapes(config)
-    T = config.task.length
     for name in shapes:
         if name not in loaded:
             return f"{name} is missing"
@@ -186,12 +164,21 @@ def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | No
         elif ABSENT.fullmatch(name):
             if tensor.count_nonzero():
                 return f"{name} is not zero, and the model has none"
-        elif MASK.fullmatch(name):
-            if tensor.shape != (T, T) or not torch.equal(tensor, torch.ones(T, T, dtype=torch.bool).tril()):
-                return f"{name} is not the causal mask of {T} positions"
-        elif not IGNORE.fullmatch(name):
+        elif not MASK.fullmatch(name):
             return f"{name} is not a weight of the model"
     return None
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether every entry of a tensor is a number with its own place in the memory of this computer."""
+    return (
+        type(tensor) in (Tensor, Parameter)
+        and not tensor.is_nested
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and tensor.dtype in PLAIN
+        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    )
 
 
 def to_transformer_lens(model: Transformer) -> Any:
@@ -237,10 +224,7 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
 
     Shapes, names and zeros where the model has no weight are checked; TransformerLens need not be installed.
     """
-    weights: dict[str, Tensor] = {}
-    for name, tensor in state_dict.items():
-        name_in_2x, weight = _as_in_2x(name, tensor.detach(), config)
-        weights[name_in_2x] = weight
+    weights = dict(_as_in_2x(name, tensor.detach(), config) for name, tensor in state_dict.items())
     if len(weights) < len(state_dict):
         raise RunError("the state dict has a weight twice, by its name in TransformerLens 2.x and by that in 4")
     if problem := state_dict_problem(weights, config):
@@ -250,10 +234,7 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
 
 def _as_in_2x(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
     """A weight of TransformerLens 4 with the name and the shape that it has in 2.x; any other is left unchanged."""
-
-    def by_head(weight: Tensor) -> Tensor:  # (H dh, ...) to (H, dh, ...)
-        return weight.unflatten(0, (config.model.n_heads, config.model.d_head))
-
+    heads = (config.model.n_heads, config.model.d_head)
     match name.split("."):
         case ["embed", "weight"]:
             return "embed.W_E", tensor
@@ -264,11 +245,11 @@ def _as_in_2x(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
         case ["unembed", "bias"]:
             return "unembed.b_U", tensor
         case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "weight"]:  # (H dh, d) to (H, d, dh)
-            return f"blocks.{i}.attn.W_{letter.upper()}", by_head(tensor).mT
+            return f"blocks.{i}.attn.W_{letter.upper()}", tensor.unflatten(0, heads).mT
         case ["blocks", i, "attn", ("q" | "k" | "v") as letter, "bias"]:  # (H dh) to (H, dh)
-            return f"blocks.{i}.attn.b_{letter.upper()}", by_head(tensor)
+            return f"blocks.{i}.attn.b_{letter.upper()}", tensor.unflatten(0, heads)
         case ["blocks", i, "attn", "o", "weight"]:  # (d, H dh) to (H, dh, d)
-            return f"blocks.{i}.attn.W_O", by_head(tensor.mT)
+            return f"blocks.{i}.attn.W_O", tensor.mT.unflatten(0, heads)
         case ["blocks", i, "attn", "o", "bias"]:
             return f"blocks.{i}.attn.b_O", tensor
         case ["blocks", i, "mlp", ("in" | "out") as side, "weight"]:  # (outputs, inputs) to (inputs, outputs)

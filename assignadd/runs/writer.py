@@ -4,14 +4,12 @@ A commit writes its files, appends its rows, and then replaces the manifest; unt
 before. Opening brings an unfinished run back to its newest training state: what came after it is made again by the
 training that follows. Where that state or the rows up to it are damaged, the run is refused and nothing is changed.
 
-One process at a time writes: a kernel lock ends with its process, however that ends. Linux, macOS and Windows have such
-locks; a Python that has none (in a browser) writes without one.
+One process at a time writes: a kernel lock ends with its process, however that ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import time
@@ -33,7 +31,6 @@ from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
 from assignadd.runs.encoding import encode_tensors
-from assignadd.runs.environment import Environment
 from assignadd.runs.files import MARK, claim_folder, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
@@ -48,6 +45,7 @@ from assignadd.runs.manifest import (
     STATES,
     TASK_TEXT,
     Blob,
+    Environment,
     File,
     Manifest,
     Observed,
@@ -61,26 +59,25 @@ LOCK = "lock"
 
 
 class Writer(Run):
-    """A run held for writing.
+    """A run held for writing, by `Writer.hold`."""
 
-    `notes` say what is damaged in a finished run, which is left unchanged, and what may change the last bits of the
-    numbers of an unfinished one.
-    """
+    notes: list[str]
+    """What is damaged in a finished run, which is left unchanged; of another, what may change the last bits."""
 
-    def __init__(self, path: Path, config: Config, members: Sequence[Member], environment: Environment):
-        super().__init__(path, read_manifest(path), config, members)
+    def __init__(self, path: Path, environment: Environment):
+        super().__init__(path)
         self._environment = environment
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._started_clock = time.monotonic()
+        self._earlier_sessions = self.manifest.sessions
         if self.finished:
             self.notes = self.verify()
         else:
             self.notes = self._changes_of_environment()
             self._return_to_newest_state()
             self._digest = self._digest_of_metrics()
-        self._discard_unlisted_states()
-        self._earlier_sessions = self.manifest.sessions
         self._from_step = self.manifest.step
+        self._discard_unlisted_states()
 
     @classmethod
     @contextlib.contextmanager
@@ -101,21 +98,19 @@ class Writer(Run):
         """
         path = Path(path)
         sources = sources or {}
-        documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
-        documents |= texts_of(config)
-        refuse_foreign(path)
+        documents = _documents(config, members, seen)
+        _refuse_foreign(path)
         if not (path / MANIFEST).exists():
             claim_folder(path, "run")
         with locked(path):
             atomic.discard_leftovers(path)
             if not (path / MANIFEST).exists():
-                create(path, documents, sources, observed)
+                _create(path, documents, sources, observed)
             atomic.discard(path / MARK)  # the manifest says what the folder is
             run = Run.open(path)
-            settings = read_run_document(documents[CONFIG])  # as a run has them: lr = 1 is 1.0
-            check_settings(run, settings, seen, sources)
+            _check_same(run, read_run_document(documents[CONFIG]), seen, sources)
             check_observed(run, observed)
-            writer = cls(path, config, members, environment)
+            writer = cls(path, environment)
             if run.observed and observed and run.observed.file != observed.file:
                 writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
             yield writer
@@ -136,73 +131,68 @@ class Writer(Run):
         """
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
-        written_names: list[str] = []  # for `_undo`
+        tensors: dict[str, Mapping[str, Tensor]] = {}
+        if checkpoint is not None:
+            tensors[numbered(CHECKPOINTS, step)] = checkpoint.weights
+        if state is not None:
+            tensors[numbered(STATES, step)] = state
         try:
-            new_files: dict[str, File] = {}
-            for name, data in _encoded_files(step, state, checkpoint):
-                new_files[name] = self._save(name, step, data, written_names)
+            files = dict(self.manifest.files)
+            for name in tensors:
+                files[name] = self._save(name, step, encode_tensors(tensors[name]))
             lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+            committed_size = self.manifest.metrics.size
+            if lines:
+                atomic.append(self.path / METRICS, committed_size, lines)
             digest = self._digest.copy()
             digest.update(lines)
-            metrics = Blob(self.manifest.metrics.size + len(lines), digest.hexdigest())
-            if lines:
-                atomic.append(self.path / METRICS, self.manifest.metrics.size, lines)
-            new_manifest = replace(
+            metrics = Blob(committed_size + len(lines), digest.hexdigest())
+            manifest = replace(
                 self.manifest,
                 step=step,
                 finished=finished,
                 metrics=metrics,
-                files=self._files_to_keep(step, self.manifest.files | new_files, metrics),
-                sessions=self._sessions(step),
+                files=self._files_to_list(files, step, metrics),
+                sessions=(*self._earlier_sessions, self._session(step)),
             )
-            new_manifest.write(self.path)
+            manifest.write(self.path)
         except Exception:  # also an error of what makes the rows
             with contextlib.suppress(RunError):
-                self._undo(written_names)
+                self._undo(tensors)
             raise
-        self._continue_with(new_manifest)
+        self._continue_with(manifest)
         self._digest = digest
 
-    def _save(self, name: str, step: int, data: bytes, written_names: list[str]) -> File:
-        """The entry of a file for the manifest, once the file is written; one that is committed already is left.
-
-        The name of a file that is written is first added to `written_names`, so that it can be removed again.
-        """
+    def _save(self, name: str, step: int, data: bytes) -> File:
+        """The entry of a file for the manifest, once the file is written; one that is committed already is left."""
         blob = Blob.of(data)
         committed = self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
             atomic.make_directory(path.parent)
-            written_names.append(name)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:
             raise RunError(f"{path} is committed already, with other contents")
         return File(blob.size, blob.sha256, step)
 
-    def _files_to_keep(self, step: int, files: dict[str, File], metrics: Blob) -> dict[str, File]:
+    def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
         """The files for the manifest of a commit at `step`: of the states, the newest and each `state_every` steps.
 
         The state of this step has the size and hash of the metrics so far.
         """
-        step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
-        newest_step = max(step_of_state.values(), default=0)
-        state_every = self.config.record.state_every
-        outdated_states = {
-            name
-            for name, step_of_file in step_of_state.items()
-            if step_of_file != newest_step and step_of_file % state_every != 0
-        }
-        files = {name: file for name, file in files.items() if name not in outdated_states}
-        state = numbered(STATES, step)
-        if state in files:
-            files[state] = replace(files[state], metrics=metrics)
-        return files
+        newest_step = max((file.step or 0 for name, file in files.items() if name.startswith(STATES)), default=0)
+        listed = {}
+        for name, file in files.items():
+            is_state = name.startswith(STATES)
+            if is_state and file.step != newest_step and (file.step or 0) % self.config.record.state_every != 0:
+                continue
+            listed[name] = replace(file, metrics=metrics) if is_state and file.step == step else file
+        return listed
 
-    def _sessions(self, step: int) -> tuple[Session, ...]:
-        """The sessions of earlier processes, and that of this one up to `step`."""
+    def _session(self, step: int) -> Session:
+        """What this process did up to `step`."""
         seconds = round(time.monotonic() - self._started_clock, 3)
-        session = Session(self._started, self._from_step, step, seconds, self._environment)
-        return (*self._earlier_sessions, session)
+        return Session(self._started, self._from_step, step, seconds, self._environment)
 
     def _continue_with(self, manifest: Manifest) -> None:
         """Takes over a manifest that is on disk, and removes the files that only the one before it lists."""
@@ -211,14 +201,18 @@ class Writer(Run):
         for name in outdated:
             atomic.discard(self.path / name)
 
-    def _undo(self, written_names: Iterable[str]) -> None:
-        """After a commit that failed: back to the manifest on disk, which alone decides what is committed."""
+    def _undo(self, names: Iterable[str]) -> None:
+        """After a commit of these files that failed: back to the manifest on disk, which alone decides."""
         self._continue_with(read_manifest(self.path))
-        for name in written_names:
+        for name in names:
             if name not in self.manifest.files:
                 atomic.discard(self.path / name)
         atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")  # cuts off rows that are not committed
         self._digest = self._digest_of_metrics()
+
+    def _digest_of_metrics(self) -> hashlib._Hash:
+        """The hash (sha256) of the committed rows, to which those of the next commit are added."""
+        return hashlib.sha256(read_regular(self.path, METRICS, first=self.manifest.metrics.size))
 
     def _changes_of_environment(self) -> list[str]:
         """One line that says what differs from the environment of the last session; none where nothing does."""
@@ -227,10 +221,6 @@ class Writer(Run):
         if not changes:
             return []
         return [f"going on with {', '.join(changes)}: the last bits may differ from an uninterrupted run"]
-
-    def _digest_of_metrics(self) -> hashlib._Hash:
-        """The hash (sha256) of the committed rows so far, to which those of the next commit are added."""
-        return hashlib.sha256(read_regular(self.path, METRICS, first=self.manifest.metrics.size))
 
     def _return_to_newest_state(self) -> None:
         """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""
@@ -246,36 +236,13 @@ class Writer(Run):
 
     def _discard_unlisted_states(self) -> None:
         """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed."""
-        folder = self.path / STATES
-        if not folder.is_dir():
-            return
-        for entry in os.listdir(folder):
-            name = f"{STATES}/{entry}"
+        for path in (self.path / STATES).glob("*"):
+            name = f"{STATES}/{path.name}"
             if NUMBERED.fullmatch(name) and name not in self.manifest.files:
-                atomic.discard(self.path / name)
+                atomic.discard(path)
 
 
-def texts_of(config: Config) -> dict[str, bytes]:
-    """The texts of the user's task and network, by the name that they have in a run."""
-    texts = {}
-    if config.task.file is not None:
-        texts[TASK_TEXT] = own_task.loaded(config.task.file).source.text
-    if config.model.file is not None:
-        texts[NETWORK_TEXT] = own_network.loaded(config.model.file).source.text
-    return texts
-
-
-def _encoded_files(
-    step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None
-) -> Iterator[tuple[str, bytes]]:
-    """The name and the bytes of each file of a commit, one at a time: each may be large."""
-    if checkpoint is not None:
-        yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
-    if state is not None:
-        yield numbered(STATES, step), encode_tensors(state)
-
-
-def refuse_foreign(path: Path) -> None:
+def _refuse_foreign(path: Path) -> None:
     """Raises a RunError for a link, a folder with a manifest that is not ours, and a run that lost its manifest."""
     if path.is_symlink():
         raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
@@ -290,10 +257,18 @@ def refuse_foreign(path: Path) -> None:
                 raise RunError(f"{path} is not a run: it holds {name!r} but no {MANIFEST}; choose another --out")
 
 
-def create(
-    path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str], observed: Observed | None = None
-) -> None:
-    """Writes the first commit of a run: its settings and splits (`documents`, by name), no metrics and the manifest."""
+def _documents(config: Config, members: Sequence[Member], seen: Tensor) -> dict[str, bytes]:
+    """The files of a run that never change, by their names."""
+    documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
+    if config.task.file is not None:
+        documents[TASK_TEXT] = own_task.loaded(config.task.file).source.text
+    if config.model.file is not None:
+        documents[NETWORK_TEXT] = own_network.loaded(config.model.file).source.text
+    return documents
+
+
+def _create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str], observed: Observed | None) -> None:
+    """Writes the first commit of a run: the files that never change, no metrics and the manifest."""
     config, members = read_run_document(documents[CONFIG])
     for name, data in documents.items():
         atomic.write(path / name, data)
@@ -312,9 +287,7 @@ def create(
     ).write(path)
 
 
-def check_settings(
-    run: Run, settings: tuple[Config, tuple[Member, ...]], seen: Tensor, sources: Mapping[str, str]
-) -> None:
+def _check_same(run: Run, settings: tuple[Config, Sequence[Member]], seen: Tensor, sources: Mapping[str, str]) -> None:
     """Raises a RunError if a run has other settings, another split or other sources than these: it cannot go on."""
     if run.manifest.sources != sources:
         kind = "imported from other files" if run.manifest.sources else "trained, not imported"
@@ -335,21 +308,17 @@ def check_settings(
 def check_observed(run: Run, observed: Observed | None) -> None:
     """Refuses to go on with a run without the user's function whose columns it has, or with another one."""
     before = run.observed
+    if before is None and observed is None:
+        return
     if before is None and observed is not None:
-        raise RunError(
-            f"{run.path} holds a run without the columns of {observed.name}; leave --observe out to go on with it, or "
-            "give another --out"
-        )
-    if before is not None and (observed is None or observed.name != before.name):
-        raise RunError(
-            f"{run.path} holds a run with the columns of {before.name}; add --observe {before.name} to go on with it, "
-            "or give another --out"
-        )
-    if before is not None and observed is not None and observed.source != before.source:
-        raise RunError(
-            f"{run.path} holds a run with the columns of {before.name} as it was before it changed; undo the change to "
-            "go on with it, or give another --out"
-        )
+        difference, remedy = f"without the columns of {observed.name}", "leave --observe out"
+    elif before is not None and (observed is None or observed.name != before.name):
+        difference, remedy = f"with the columns of {before.name}", f"add --observe {before.name}"
+    elif before is not None and observed is not None and observed.source != before.source:
+        difference, remedy = f"with the columns of {before.name} as it was before it changed", "undo the change"
+    else:
+        return
+    raise RunError(f"{run.path} holds a run {difference}; {remedy} to go on with it, or give another --out")
 
 
 # Descriptors of the lock files that this process has locked.
@@ -373,9 +342,14 @@ def locked(folder: Path) -> Iterator[None]:
 
     The lock file stays when the lock is released: removing it would let two processes lock two files of one name.
     """
-    fd = _lock(folder / LOCK)
+    file = folder / LOCK
+    try:
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | atomic.NOT_A_LINK, 0o666)
+    except OSError as error:
+        raise RunError(f"{file} could not be opened: {atomic.reason(error)}") from error
     _locked_descriptors.add(fd)
     try:
+        _lock(fd, file)
         yield
     finally:
         if fd in _locked_descriptors:  # not in a forked child
@@ -383,39 +357,15 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(fd)
 
 
-def _lock(file: Path) -> int:
-    """The descriptor of a lock file, once it is locked and holds the number of this process.
-
-    A RunBusy where another process has locked it.
-    """
+def _lock(fd: int, file: Path) -> None:
+    """Locks the open lock file and writes the number of this process into it."""
     try:
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | atomic.flags("O_NOFOLLOW", "O_CLOEXEC"), 0o666)
-    except OSError as error:
-        raise RunError(f"{file} could not be opened: {atomic.reason(error)}") from error
-    try:
-        if not _is_locked_now(fd):
+        if not atomic.lock(fd):
             raise RunBusy(f"{file.parent} is being written by {_holder(fd)}; wait until it ends, or stop it")
         os.ftruncate(fd, 0)
         os.write(fd, b"%d" % os.getpid())
     except OSError as error:
-        os.close(fd)
         raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
-    except RunBusy:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _is_locked_now(fd: int) -> bool:
-    """Locks an open file; False where another process holds it."""
-    from filelock import lock_descriptor
-
-    try:
-        return lock_descriptor(fd, blocking=False)
-    except OSError as error:
-        if error.errno == errno.ENOSYS:  # this Python has no locks
-            return True
-        raise
 
 
 def _holder(fd: int) -> str:

@@ -1,4 +1,4 @@
-"""Studies in files: a folder with study.py, or a single file, anybody's; their tables; and how one is run.
+"""Studies in files: a folder with study.py, or a single file, anybody's; their tables and figures; how one is run.
 
 The file holds `STUDY`, or `STUDIES`, a tuple of them, and may hold `draw(tables, figure)` with `SIZE` in inches, for a
 figure other than the one that every study has. The table of a study is NAME.parquet beside it, with its provenance in
@@ -14,30 +14,25 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from assignadd.config import Config, UserError
 from assignadd.config.errors import RunError
+from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.study.study import Study
-from assignadd.study.table import StudyTable, study_frame
-from assignadd.sweeps.engine import run_sweep
-from assignadd.sweeps.jobs import Report
+from assignadd.study.table import ONSETS, StudyTable, study_frame
+from assignadd.sweeps.engine import Report, run_sweep
+from assignadd.sweeps.plan import Machines, Sweep
 from assignadd.sweeps.results import TABLE, read_results, write_results
-from assignadd.sweeps.settings import Sweep
 from assignadd.training.trainer import Observe
-from assignadd.user_file import FILE, user_module
+from assignadd.user_file import user_module
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-# Where a project keeps its studies: `assignadd study` lists them.
-FINDINGS = Path("findings")
-
-
-def study_folders(root: Path = FINDINGS) -> list[Path]:
-    """The folders of studies under `root`, in alphabetical order."""
-    return sorted(path.parent for path in root.glob(f"*/{FILE}"))
+    from matplotlib.figure import Figure, FigureBase
 
 
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:
@@ -66,30 +61,6 @@ def read_study(study: Study, folder: Path) -> StudyTable:
         raise UserError(f"no table of the study {study.name} in {folder}: {error}") from error
 
 
-def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
-    """The path of figure.svg, which is drawn into a folder from the tables of a file of studies.
-
-    The file's function `draw` draws it where all networks of all its studies are there; otherwise it is the figure that
-    every study has.
-    """
-    from assignadd.figure.style import figure, save
-    from assignadd.study.figures import draw_studies, figure_size
-
-    has_every_study = len(tables) == len(_stated_in(module))
-    has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
-    if has_every_study and has_every_network and hasattr(module, "draw"):
-        draw = module.draw
-        width, height = getattr(module, "SIZE", (7.0, 3.0))
-    else:
-        draw = draw_studies
-        width, height = figure_size([table.study for table in tables.values()])
-    folder.mkdir(parents=True, exist_ok=True)
-    with figure(width, height) as fig:
-        draw(tables, fig)
-        save(fig, folder / "figure", png=False)
-    return folder / "figure.svg"
-
-
 @dataclass(frozen=True)
 class ObserverInFile:
     """The observer of a study in a file, for a process that has not loaded that file and loads it when it measures."""
@@ -111,18 +82,93 @@ def _loaded_studies(path: Path) -> dict[str, Study]:
 
 
 def run_study(
-    study: Study, sweep: Sweep, out: Path, command: str, report: Report, path: Path | None = None, **how: Any
+    study: Study,
+    sweep: Sweep,
+    out: Path,
+    machines: Machines = Machines(),  # noqa: B008 (frozen)
+    report: Report = lambda job, step: None,
+    command: str = "",
+    path: Path | None = None,
 ) -> StudyTable:
     """The table of a study, written into `out` once what is missing there is trained.
 
     `sweep` has the networks to train, all or some of the study's. `path` is the file or folder of the study, from which
-    other processes load its measures. `how` is for `run_sweep`.
+    other processes load its measures.
     """
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
-    sweep_table = run_sweep(sweep, out, report=report, command=command, **how)
+    sweep_table = run_sweep(sweep, out, machines, report, command)
     # How the sweep's table was made.
     about = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
     about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
     write_results(study_frame(study, sweep, sweep_table), about, table_file(study, out))
     return read_study(study, out)
+
+
+def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
+    """The path of figure.svg, which is drawn into a folder from the tables of a file of studies.
+
+    The file's function `draw` draws it where all networks of all its studies are there; otherwise it is the figure that
+    every study has.
+    """
+    from assignadd.figure.style import figure, save
+
+    has_every_study = len(tables) == len(_stated_in(module))
+    has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
+    if has_every_study and has_every_network and hasattr(module, "draw"):
+        draw = module.draw
+        width, height = getattr(module, "SIZE", (7.0, 3.0))
+    else:
+        draw = draw_studies
+        width, height = 7.0, sum(_height(table) for table in tables.values())
+    folder.mkdir(parents=True, exist_ok=True)
+    with figure(width, height) as fig:
+        draw(tables, fig)
+        save(fig, folder / "figure", png=False)
+    return folder / "figure.svg"
+
+
+COLORS = {
+    "adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE,
+    "learned": ORANGE,
+}  # fmt: skip
+SKILLS = "adds", "binds", "refines"  # the outcomes that `ONSETS` has the steps of, in its order
+LINE = 0.22  # between the lines of outcomes within a cell, whose row has the height 1
+
+
+def _height(table: StudyTable) -> float:
+    """Inches for axes and legend and a row per cell."""
+    return 1.1 + 0.27 * len(table.study.cells)
+
+
+def draw_studies(tables: Mapping[str, StudyTable], fig: Figure) -> None:
+    """Draws the figure of each study, one above the other."""
+    heights = [_height(table) for table in tables.values()]
+    parts = fig.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]  # (studies,): one column
+    for part, table in zip(parts, tables.values(), strict=True):
+        draw_study(table, part)
+
+
+def draw_study(table: StudyTable, fig: FigureBase) -> None:
+    """Draws a row per cell: the shares of the outcomes, and the steps from which each network has each skill."""
+    from assignadd.figure.style import draw_intervals
+
+    left, right = fig.subplots(1, 2, sharey=True)
+    outcomes = table.study.outcomes
+    for i, outcome in enumerate(outcomes):
+        shares = {cell: table.share(cell, outcome) for cell in table.cells}
+        shift = LINE * (i - (len(outcomes) - 1) / 2)
+        label = table.study.labels.get(outcome, outcome)
+        draw_intervals(left, shares, COLORS.get(outcome, GREY), label, shift)
+    left.set(xlim=(-0.03, 1.03), xlabel="share of networks\n(95 % interval)")
+    for i, (skill, onset) in enumerate(zip(SKILLS, ONSETS, strict=True)):
+        if skill not in outcomes:  # the legend would not explain its colour
+            continue
+        for row, cell in enumerate(table.cells):
+            steps = table.values(cell, onset)
+            heights = np.full(len(steps), row + LINE * (i - 1))  # the second skill is in the middle
+            right.plot(steps, heights, "|", color=COLORS[skill], markersize=4, alpha=0.8)
+    last_step = int(table.provenance["steps"])
+    right.set(xlim=(0, last_step * 1.02), xlabel="step from which the skill lasts\n(a mark per network)")
+    if outcomes:
+        fig.legend(loc="outside upper center", ncols=len(outcomes))

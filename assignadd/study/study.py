@@ -24,11 +24,10 @@ from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.measures.own import numbers_of
 from assignadd.model.own import Factory
 from assignadd.model.stack import Stack
-from assignadd.runs.own_files import with_files
+from assignadd.runs.config_json import with_files
 from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
-from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.jobs import SweepObserver
-from assignadd.sweeps.settings import SECTIONS, Sweep
+from assignadd.sweeps.final_tests import SweepObserver, final_column
+from assignadd.sweeps.plan import SECTIONS, Sweep
 from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 from assignadd.task.own import OwnTask
 from assignadd.training.trainer import Observer
@@ -80,17 +79,15 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
     cells = []
     for combination in product(*values.values()):
         named = dict(zip(values, combination, strict=True))
-        if len(named) == 1:
-            label = str(combination[0])
-        else:
-            label = ", ".join(f"{name} {value}" for name, value in named.items())
+        words = [str(combination[0])] if len(named) == 1 else [f"{name} {value}" for name, value in named.items()]
         settings = {}
         for name, value in named.items():
             dotted_name = _dotted_name(name)
-            exact_value = _with_last_width(base, value) if name == "d_mlp" else value
-            if exact_value != attrgetter(dotted_name)(base):  # a cell says only what differs from the base
-                settings[dotted_name] = exact_value
-        cells.append(Cell(label, settings))
+            if name == "d_mlp" and isinstance(value, int):
+                value = (*base.model.d_mlp[:-1], value)
+            if value != attrgetter(dotted_name)(base):  # a cell says only what differs from the base
+                settings[dotted_name] = value
+        cells.append(Cell(", ".join(words), settings))
     return tuple(cells)
 
 
@@ -100,11 +97,6 @@ def _dotted_name(name: str) -> str:
     if len(candidates) != 1:
         raise ConfigError("grid", name, "the name of one setting, such as lr, d_mlp or seen_fraction")
     return candidates[0]
-
-
-def _with_last_width(base: Config, value: Any) -> Any:
-    """The value of model.d_mlp: a number is the width of the last layer's MLP, the other layers being as in `base`."""
-    return (*base.model.d_mlp[:-1], value) if isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -135,24 +127,17 @@ class Number:
         return Question(self, Between(low, high))
 
     def versus(
-        self,
-        other: str,
-        *,
-        at_least: float | None = None,
-        at_most: float | None = None,
+        self, other: str, *, at_least: float | None = None, at_most: float | None = None,
         between: tuple[float, float] | None = None,
-    ) -> Question:
+    ) -> Question:  # fmt: skip
         """The question whether the number minus that of the cell `other` is at least, at most or between these."""
-        rules: list[Rule] = []
         if at_least is not None:
-            rules.append(AtLeast(at_least))
+            return Question(self, AtLeast(at_least), other)
         if at_most is not None:
-            rules.append(AtMost(at_most))
+            return Question(self, AtMost(at_most), other)
         if between is not None:
-            rules.append(Between(*between))
-        if len(rules) != 1:
-            raise ValueError("versus takes one of at_least, at_most and between")
-        return Question(self, rules[0], other)
+            return Question(self, Between(*between), other)
+        raise ValueError("versus takes one of at_least, at_most and between")
 
 
 def share(outcome: str, among: str | None = None) -> Number:
@@ -211,15 +196,12 @@ def _rule_for_difference(rule: Rule) -> str:
     """A rule for the difference from another cell in words, such as "at least 0.1 higher than"."""
     if isinstance(rule, Between):
         return f"{rule.low:g} to {rule.high:g} more than"
-    size = abs(rule.threshold)
-    if isinstance(rule, AtLeast):
-        if rule.threshold == 0:
-            return "higher than"
-        # A difference of at least -0.1 is at most 0.1 lower.
-        return f"at least {size:g} higher than" if rule.threshold > 0 else f"at most {size:g} lower than"
+    is_at_least = isinstance(rule, AtLeast)
     if rule.threshold == 0:
-        return "lower than"
-    return f"at most {size:g} higher than" if rule.threshold > 0 else f"at least {size:g} lower than"
+        return "higher than" if is_at_least else "lower than"
+    direction = "higher" if rule.threshold > 0 else "lower"
+    away_from_zero = is_at_least == (rule.threshold > 0)  # a difference of at least -0.1 is at most 0.1 lower
+    return f"at {'least' if away_from_zero else 'most'} {abs(rule.threshold):g} {direction} than"
 
 
 def slug(label: str) -> str:
@@ -244,8 +226,6 @@ class Study:
     """Networks in each cell that has no settings for each of them."""
     steps: int = 15_000
     ask: tuple[Question | Computed, ...] = ()
-    method: str = ""
-    """What differs between cells and what is held fixed, in a few sentences."""
     first_seed: int = 0
     """The seed of the first network of each cell; the others follow."""
     base: Config = BASE
@@ -274,21 +254,16 @@ class Study:
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", with_files(self.base, self.task, self.network))  # the dataclass is frozen
         if not self.base.record.final_sequences:
-            expected = (
-                "at least 1, such as base=replace(PRESETS['tiny'], record=BASE.record): "
-                "outcomes are judged after training"
-            )
-            raise ConfigError("record.final_sequences", 0, expected)
+            example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"
+            raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         labels = [cell.label for cell in self.cells]
-        asked_labels: set[str] = set()
+        asked_labels: set[str | None] = set()
         for question in self.ask:
             if isinstance(question, Question):
-                asked_labels.update(question.number.cells)
-                if question.other is not None:
-                    asked_labels.add(question.other)
-        unknown_labels = asked_labels - set(labels)
+                asked_labels.update((*question.number.cells, question.other))
+        unknown_labels = asked_labels - {*labels, None}
         if len(set(labels)) < len(labels) or unknown_labels:
-            raise ConfigError("ask", sorted(unknown_labels), f"labels of the cells of {self.name}, each once")
+            raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -301,14 +276,6 @@ class Study:
         """The settings that cells have where they say nothing else."""
         return replace(self.base, optim=replace(self.base.optim, steps=self.steps))
 
-    @property
-    def reference(self) -> str:
-        """The label of the cell with the base's own settings, from which the others differ; the first if none has."""
-        for cell in self.cells:
-            if not cell.settings:
-                return cell.label
-        return self.cells[0].label
-
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
         """The networks of the study; with another number of seeds or steps where these are given."""
         n_seeds = self.seeds if seeds is None else seeds
@@ -318,9 +285,8 @@ class Study:
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
         members = []
         for cell in self.cells:
-            # Of a cell with settings for each network, those of the first `seeds` networks, or of all for None.
-            settings_of_networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
-            for i, settings in enumerate(settings_of_networks):
+            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
+            for i, settings in enumerate(networks):
                 members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
         return Sweep(self.name, config, tuple(members), self.observer)
 
@@ -347,12 +313,10 @@ class Study:
 
     @cached_property
     def _label_of_settings(self) -> dict[tuple[tuple[str, Any], ...], str]:
-        """The label of a cell by the settings of each of its networks, which are as `Member.settings` has them."""
         labels = {}
         for cell in self.cells:
             for settings in cell.models or ({},):
-                member = Member(0, {**cell.settings, **settings})
-                labels[member.settings] = cell.label
+                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label
         return labels
 
 

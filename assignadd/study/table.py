@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, by_interval
 from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, difference, mean_interval, median_interval
 from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
-from assignadd.sweeps.results import column_of, last_rows, setting_of
-from assignadd.sweeps.settings import Sweep
+from assignadd.sweeps.plan import Sweep
+from assignadd.sweeps.results import column_of, setting_of
 from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 
 if TYPE_CHECKING:
@@ -83,21 +83,19 @@ class StudyTable:
         return models if among is None else models.filter(models[among])
 
     def measured(self, number: Number, cell: str) -> Measured | None:
-        """A number of one cell with its 95 % interval; None where there are fewer than two values to make it of.
+        """A share or a mean over the networks of one cell, with Wilson's or Student's interval; None of fewer than two.
 
-        There is a value for each network. In a study with a `unit`, such as the split, where several networks share a
-        split and are not independent of each other, there is one for each split: their mean. The number is the mean of
-        the values; its interval is Wilson's for the share of an outcome, and that of Student's t otherwise.
+        Networks that share the study's `unit`, such as a split, are not independent: they count once, with their mean.
         """
-        if self.study.unit is None:
+        unit = self.study.unit
+        if unit is None:
             values = self.values(cell, number.column, number.among)
-            counted_on = "networks"
         else:
-            values = self.unit_means(cell, number.column, self.study.unit, number.among)
-            counted_on = "networks trained again"
+            values = self.unit_means(cell, number.column, unit, number.among)
         n = len(values)
         if n < 2:
             return None
+        counted_on = "networks" if unit is None else "networks trained again"
         if number.kind == "share":  # each value is 1 or 0, or the share of a unit's networks with the outcome
             return Measured.share(float(values.sum()), n, counted_on)
         interval = mean_interval(values.tolist())
@@ -105,28 +103,18 @@ class StudyTable:
 
     def difference(self, number: Number, cell: str, other: str) -> Measured | None:
         """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
-        of_cell = self.measured(number, cell)
-        of_other = self.measured(number, other)
-        if of_cell is None or of_other is None:
-            return None
-        return difference(of_cell, of_other)
+        of_cell, of_other = self.measured(number, cell), self.measured(number, other)
+        return difference(of_cell, of_other) if of_cell and of_other else None
 
     def share(self, cell: str, outcome: str) -> Measured | None:
         """The share of a cell's networks with an outcome, with Wilson's interval; None where none was tested."""
         values = self.values(cell, outcome)  # 1 for a network with the outcome, 0 for one without
-        if len(values) == 0:
-            return None
-        return Measured.share(float(values.sum()), len(values), "networks")
+        return Measured.share(float(values.sum()), len(values), "networks") if len(values) else None
 
     def median(self, cell: str, column: str) -> tuple[float, Interval | None] | None:
         """The median of a number over the networks of a cell that have it, and its interval; None where none has."""
         values = self.values(cell, column)
-        if len(values) == 0:
-            return None
-        return median_interval(values.tolist())
-
-
-TOO_FEW = "Too few networks have this number."
+        return median_interval(values.tolist()) if len(values) else None
 
 
 @dataclass(frozen=True)
@@ -173,18 +161,17 @@ def study_records(table: StudyTable) -> list[Record]:
 
 def _record(statement: Statement, table: StudyTable) -> Record:
     """What the table says about a statement, and the verdict of its rule."""
-    without_number = Record(
-        value=None, low=None, high=None, n=0, unit="", seeds=0, verdict=UNTESTABLE, rule=by_interval(statement.rule),
-        id=statement.id, label=OURS, claim=statement.says, paper=NOT_REPORTED, comment=TOO_FEW,
-        population=f"study {table.study.name}",
+    stated = Record(
+        verdict=UNTESTABLE, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
+        paper=NOT_REPORTED, comment="Too few networks have this number.", population=f"study {table.study.name}",
     )  # fmt: skip
     number = statement.number(table)
     if number is None:
-        return without_number
+        return stated
     comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
     return replace(
-        without_number, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit,
-        seeds=number.n, verdict=statement.rule.verdict(number), comment=comment,
+        stated, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
+        verdict=statement.rule.verdict(number), comment=comment,
     )  # fmt: skip
 
 
@@ -193,15 +180,22 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
     import polars
 
     not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
-    is_exam = {name: name.endswith(final_column("")) for name in sweep_table.columns}
-    exams = [name for name in sweep_table.columns if is_exam[name] and not name.startswith(not_copied)]
+    columns = sweep_table.columns
+    exams = [name for name in columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
+    n = sweep.config.record.eval_sequences
     key = ["seed", *map(column_of, sweep.varied)]  # the columns that tell models apart
     labels = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
     rows = []
-    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one model
-        last = last_rows(evaluations, sweep).row(0, named=True)
-        label = labels[tuple(last[column] for column in key)]
-        rows.append(_row_of_model(study, label, evaluations, last, exams, sweep.config.record.eval_sequences))
+    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one model, by step
+        last = evaluations.row(-1, named=True)
+        rows.append(
+            {CELL: labels[tuple(last[column] for column in key)], "seed": last["seed"]}
+            | {column_of(name): last[column_of(name)] for name in study.settings_within_cells}
+            | _outcomes(evaluations, n)
+            | (study.of_curves(evaluations, n) if study.of_curves else {})
+            | {name: last[name] for name in exams}
+            | _early_values(study, evaluations)
+        )
     place_of_cell = {cell.label: place for place, cell in enumerate(study.cells)}
     rows.sort(key=lambda row: (place_of_cell[row[CELL]], row["seed"]))
     types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
@@ -211,48 +205,45 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
 
 
-def _row_of_model(
-    study: Study, label: str, evaluations: polars.DataFrame, last: Mapping[str, Any], exams: Sequence[str], n: int
-) -> dict[str, Any]:
-    """The row of a study's table for the model of these evaluations, of which `last` is the last one.
-
-    `label` is that of its cell, `exams` are the columns of `last` to copy, and `n` is the number of sequences of each
-    set at an evaluation.
-    """
-    recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
-    tested = [name for name in recorded if evaluations[name].null_count() == 0]
-    curves = Curves(evaluations["step"].to_numpy(), {name: evaluations[name].to_numpy() for name in tested}, n)
-    return (
-        {CELL: label, "seed": last["seed"]}
-        | {column_of(name): last[column_of(name)] for name in study.settings_within_cells}
-        | _outcomes(curves, last)
-        | (study.of_curves(evaluations, n) if study.of_curves else {})
-        | {name: last[name] for name in exams}
-        | _early_values(study, evaluations)
-    )
-
-
 def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
     """The seed and the varied settings of a model, as the sweep's table has them."""
     config = member.config(sweep.config)
     return (member.seed, *(setting_of(config, name) for name in sweep.varied))
 
 
-def _outcomes(curves: Curves, last: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of a model and when, from its curves and its last row; None for what its task does not have."""
+def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
+    """What became of a model and when, from its evaluations on `n` sequences a set; None for what its task has not."""
+    last = evaluations.row(-1, named=True)
+    recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
+    tested = [name for name in recorded if evaluations[name].null_count() == 0]
+    curves = Curves(evaluations["step"].to_numpy(), {name: evaluations[name].to_numpy() for name in tested}, n)
     diverged = last["diverged_at"] is not None
     outcomes: dict[str, Any] = {"steps": last["step"], "diverged": diverged}
-    can_bind = curves.has([BINDING_SET])
-    outcomes["binds"] = curves.binds and not diverged if can_bind else None
+    outcomes["binds"] = curves.binds and not diverged if curves.has([BINDING_SET]) else None
     for name, (sets, level) in OUTCOMES.items():
         outcomes[name] = _reaches(last, sets, level)
     for name, (sets, level) in ONSETS.items():
         onset = skill_onset(curves, sets, level)
         outcomes[name] = None if onset is None else onset.step
     outcomes["frequencies"] = last.get(final_column(FREQUENCIES))
-    outcomes["doubles minus others"] = _doubles_minus_others(last)
+    doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
+    outcomes["doubles minus others"] = None
+    if doubles is not None and others is not None and not diverged:
+        outcomes["doubles minus others"] = doubles - others
     outcomes["loss"] = last["loss"]
     return outcomes
+
+
+def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
+    """Whether a model reaches the level on all of these sets in its final exam, which is in its last row.
+
+    None where its task has none of the sets, False if it diverged.
+    """
+    exams = [last.get(final_column(name)) for name in sets]
+    accuracies = [accuracy for accuracy in exams if accuracy is not None]
+    if not accuracies:
+        return None
+    return last["diverged_at"] is None and min(accuracies) >= level
 
 
 def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]:
@@ -269,24 +260,3 @@ def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]
 def early_column(name: str, step: int) -> str:
     """The name under which a study's table has the value of a column in the course of training."""
     return f"{name} at {step}"
-
-
-def _reaches(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
-    """Whether a model reaches the level on all of these sets in its final exam, which is in its last row.
-
-    None where its task has none of the sets, False if it diverged.
-    """
-    values = [row.get(final_column(name)) for name in sets]
-    accuracies = [accuracy for accuracy in values if accuracy is not None]
-    if not accuracies:
-        return None
-    return row["diverged_at"] is None and min(accuracies) >= level
-
-
-def _doubles_minus_others(row: Mapping[str, Any]) -> float | None:
-    """The final accuracy on held-out doubles (n, n) of literals minus that on literals held out in both orders."""
-    doubles = row.get(final_column("0-var doubles"))
-    neither_order = row.get(final_column("0-var neither order"))
-    if doubles is None or neither_order is None or row["diverged_at"] is not None:
-        return None
-    return doubles - neither_order

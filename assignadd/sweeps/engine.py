@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -31,18 +31,11 @@ from assignadd.config import ConfigError, UserError
 from assignadd.config.errors import RunBusy, RunError
 from assignadd.runs.files import claim_folder
 from assignadd.runs.folder import Run
-from assignadd.sweeps.jobs import (
-    Job,
-    JobFailed,
-    Report,
-    SweepStopped,
-    estimated_seconds,
-    jobs_of,
-    run_job,
-)
+from assignadd.sweeps.final_tests import SweepObserver
+from assignadd.sweeps.plan import Job, Machines, Sweep, plan
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
-from assignadd.sweeps.settings import Sweep
-from assignadd.training.loop import Interrupted, TrainingProgress
+from assignadd.task.splits import splits_of
+from assignadd.training.loop import Interrupted, Listener, train_run
 from assignadd.training.processes import StopSignals, can_fork, end_with_parent
 
 if TYPE_CHECKING:
@@ -54,56 +47,37 @@ OLDEST_RAY = (2, 54)
 # How long a job waits for a run that another process holds: a lost process may live on for a moment.
 BUSY_SECONDS = 120.0
 POLL_SECONDS = 0.2
-SAFE_PATH = "PYTHONSAFEPATH"
+# Called with the number of a job and the step it is at.
+Report = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a sweep has to train, and how many stacks at a time."""
+class SweepStopped(UserError):
+    """The sweep was asked to stop; every stack has saved."""
 
-    jobs: list[Job]
-    device: str
-    slots: int
-    """Jobs at a time on this machine."""
-
-    def summary(self, sweep: Sweep) -> dict[str, Any]:
-        """What a dry run shows."""
-        return {
-            "cells": len(sweep.cells),
-            "steps": sweep.config.optim.steps,
-            "stacks": [len(job.members) for job in self.jobs],
-            "finished_stacks": sum(not job.model_steps for job in self.jobs),
-            "device": self.device,
-            "at_a_time": self.slots,
-            "model_steps": sum(job.model_steps for job in self.jobs),
-            "estimated_seconds": round(estimated_seconds(self.jobs, self.device, self.slots), 1),
-        }
+    def __init__(self, signum: int):
+        super().__init__("stopped; run the same command to go on")
+        self.exit_code = 128 + signum
 
 
-def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None, per_gpu: int = 1) -> Plan:
-    """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
-    slots = torch.cuda.device_count() * per_gpu if device == "cuda" else cores
-    return Plan(jobs_of(sweep, out, device, together, per_gpu), device, max(1, slots))
+class JobFailed(UserError):
+    """A job of a sweep cannot go on; the others have saved."""
+
+    exit_code = 1
 
 
 def run_sweep(
     sweep: Sweep,
     out: Path,
-    device: str = "cpu",
-    cores: int = 1,
-    engine: str = "local",
-    address: str | None = None,
+    machines: Machines = Machines(),  # noqa: B008 (frozen)
     report: Report = lambda job, step: None,
-    together: int | None = None,
     command: str = "",
-    per_gpu: int = 1,
 ) -> polars.DataFrame:
     """The table of a sweep, written into the folder `out` once what is missing there is trained.
 
-    The same call goes on where an earlier one stopped. `engine` is "local" or "ray", with the `address` of its cluster;
-    `report` is told the step that each job is at; `command` is recorded with the table; for the others see `jobs_of`.
+    The same call goes on where an earlier one stopped. `report` is told the step that each job is at, by the job's
+    number in the plan; `command` is recorded with the table.
     """
-    planned = plan(sweep, out, device, cores, together, per_gpu)
+    planned = plan(sweep, out, machines)
     claim_folder(out, "sweep")
     for job in planned.jobs:
         if not job.model_steps:
@@ -114,10 +88,10 @@ def run_sweep(
     def report_number_in_plan(place: int, step: int) -> None:
         report(numbers[place], step)
 
-    if engine == "ray":
-        run_ray(jobs, device, address, report_number_in_plan)
+    if machines.engine == "ray":
+        run_ray(jobs, machines.device, machines.address, report_number_in_plan)
     else:
-        run_local(jobs, device, planned.slots, report_number_in_plan)
+        run_local(jobs, machines.device, machines.slots, report_number_in_plan)
     runs = [Run.open(job.path) for job in planned.jobs]
     table = results_table(runs, sweep)
     write_results(table, provenance(runs, sweep, command), out / TABLE)
@@ -138,7 +112,8 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
     A job whose process dies goes on in a new one, unless it keeps dying. `report` is told the place of a job in `jobs`.
     """
     if min(slots, len(jobs)) <= 1:
-        _run_in_this_process(jobs, device, report)
+        for place, job in enumerate(jobs):
+            run_job(job, device, listener=lambda progress, place=place: report(place, progress.step))
         return
     waiting = deque(range(len(jobs)))  # jobs are named by their place in `jobs`
     free_slots = deque(range(slots))
@@ -148,9 +123,10 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
         try:
             while waiting or running:
                 while waiting and free_slots:
-                    job = waiting.popleft()
-                    running.append(_start(job, jobs[job], device, free_slots.popleft()))
-                for worker in _ended(running):
+                    place = waiting.popleft()
+                    running.append(_start(place, jobs[place], device, free_slots.popleft()))
+                ready = wait([worker.pipe for worker in running], timeout=POLL_SECONDS)  # sent a result, or died
+                for worker in [worker for worker in running if worker.pipe in ready]:
                     running.remove(worker)
                     free_slots.append(worker.slot)
                     if worker.has_finished(jobs[worker.job]):
@@ -160,10 +136,10 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
                         waiting.appendleft(worker.job)
                 if signals.received:
                     raise SweepStopped(signals.received)
-                for job, n_deaths in deaths.items():
+                for place, n_deaths in deaths.items():
                     if n_deaths > MOST_DEATHS:
                         died = f"its process died {n_deaths} times; what was committed is safe"
-                        raise JobFailed(f"{jobs[job].path}: {died}")
+                        raise JobFailed(f"{jobs[place].path}: {died}")
                 for worker in running:
                     report(worker.job, step_of(jobs[worker.job].path))
         finally:
@@ -173,14 +149,11 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
                 worker.process.join()
 
 
-def _run_in_this_process(jobs: Sequence[Job], device: str, report: Report) -> None:
-    """Trains every job, one after the other."""
-    for place, job in enumerate(jobs):
-
-        def report_step(progress: TrainingProgress, place: int = place) -> None:
-            report(place, progress.step)
-
-        run_job(job, device, 1, report_step)
+def run_job(job: Job, device: str, listener: Listener = lambda _: None) -> Run:
+    """Trains what is missing of a job, and returns its run."""
+    seen = splits_of([member.config(job.config) for member in job.members])
+    observe = job.observe or SweepObserver
+    return train_run(job.path, job.config, job.members, seen, device, listener=listener, observe=observe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,24 +179,19 @@ class _Worker:
         return True
 
 
-def _ended(workers: Sequence[_Worker]) -> list[_Worker]:
-    """The workers that sent a result or died; waits for one up to POLL_SECONDS."""
-    ready = wait([worker.pipe for worker in workers], timeout=POLL_SECONDS)
-    return [worker for worker in workers if worker.pipe in ready]
-
-
 def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
     """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job.
 
     A forked process has what the user's script or notebook defined. A GPU does not survive a fork: there, and where the
-    system cannot fork, a process begins anew.
+    system cannot fork, a process begins anew. It would first run the user's script again, which starts processes, and
+    look for modules in the working folder.
     """
     context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)
-    gpus = _gpus() if device == "cuda" else [""]
-    gpu = gpus[slot % len(gpus)]
+    gpu = _gpu(slot) if device == "cuda" else ""
     process = context.Process(target=_train, args=(sending_end, job, device, gpu, os.getpid()), daemon=True)
-    with _without_the_script(), _no_modules_from_here(), warnings.catch_warnings():
+    without_script = _replaced(sys.modules, "__main__", ModuleType("__main__"))
+    with without_script, _replaced(os.environ, "PYTHONSAFEPATH", "1"), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
         try:
             process.start()
@@ -237,28 +205,24 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
 
 
 @contextmanager
-def _without_the_script() -> Iterator[None]:
-    """A process that begins anew would first run the user's script again, which starts processes; here it has none."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
-
-
-@contextmanager
-def _no_modules_from_here() -> Iterator[None]:
-    """A Python started meanwhile does not look for modules in the working folder, as `python -c` otherwise does."""
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
+def _replaced(mapping: MutableMapping[str, Any], key: str, value: Any) -> Iterator[None]:
+    """An entry of a mapping has another value meanwhile."""
+    before = mapping.get(key)
+    mapping[key] = value
     try:
         yield
     finally:
         if before is None:
-            del os.environ[SAFE_PATH]
+            del mapping[key]
         else:
-            os.environ[SAFE_PATH] = before
+            mapping[key] = before
+
+
+def _gpu(slot: int) -> str:
+    """The GPU of a slot, as CUDA_VISIBLE_DEVICES names it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
+    return gpus[slot % len(gpus)]
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
@@ -275,10 +239,29 @@ def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> No
         pipe.send(train_job(job, device))
 
 
-def _gpus() -> list[str]:
-    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
+def train_job(job: Job, device: str) -> str | None:
+    """Trains a job in this process: None once it is done, or the message of an error that the user can fix."""
+    start = time.monotonic()
+    while True:
+        try:
+            run_job(job, device)
+            return None
+        except RunBusy as error:
+            if time.monotonic() - start > BUSY_SECONDS:
+                return str(error)
+            time.sleep(1.0)
+        except Interrupted:  # a UserError too, but not a failure of the job
+            raise
+        except UserError as error:
+            return str(error)
+
+
+def step_of(path: Path) -> int:
+    """The step that the run in a folder is at; 0 where there is none yet."""
+    try:
+        return Run.open(path).step
+    except RunError:
+        return 0
 
 
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
@@ -333,31 +316,6 @@ def _problem_on_ray(ray: Any, reference: Any) -> str | None:
     except ray.exceptions.RayError as error:
         in_one_line = " ".join(str(error).split())[:200]
         return f"{in_one_line}; what was committed is safe"
-
-
-def train_job(job: Job, device: str) -> str | None:
-    """Trains a job in this process: None once it is done, or the message of an error that the user can fix."""
-    start = time.monotonic()
-    while True:
-        try:
-            run_job(job, device)
-            return None
-        except RunBusy as error:
-            if time.monotonic() - start > BUSY_SECONDS:
-                return str(error)
-            time.sleep(1.0)
-        except Interrupted:  # a UserError too, but not a failure of the job
-            raise
-        except UserError as error:
-            return str(error)
-
-
-def step_of(path: Path) -> int:
-    """The step that the run in a folder is at; 0 where there is none yet."""
-    try:
-        return Run.open(path).step
-    except RunError:
-        return 0
 
 
 def _import_ray(for_this_machine: bool) -> Any:

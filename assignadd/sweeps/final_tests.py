@@ -1,26 +1,27 @@
-"""The tests of every model of a sweep after its last step: the paper's tests in full, and a large evaluation."""
+"""What is measured of every model of a sweep: after its last step the paper's tests in full, and a large evaluation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from assignadd.config import Config, Task
+from assignadd.config import Config, has_code_of_user
 from assignadd.measures.addition import network_frequencies
-from assignadd.measures.columns import where_defined
+from assignadd.measures.columns import ProgressObserver, StackProgress, where_defined
 from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack
-from assignadd.runs.own_files import is_own
 from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
+from assignadd.training.loop import last_evaluations
 
 # Sequences of a test that are drawn at once: a draw is some hundred tensor operations, whatever its size.
 ROWS = 4 * CHUNK
@@ -35,22 +36,17 @@ TWO_VAR_PARTS = (
 )
 
 
-def _tests(task: Task) -> tuple[EvalSet, ...]:
-    """The sets of the paper's tests; with other than two operands, that of literals alone."""
-    literals = EvalSet(ZERO_VAR, n_vars=0, pair="held_out")
-    return (*TWO_VAR_PARTS, literals) if task.operands == 2 else (literals,)
-
-
 def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, the accuracy on every held-out pair once, and on the three parts of the two-variable test.
 
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
+    literals = EvalSet(ZERO_VAR, n_vars=0, pair="held_out")
+    tests = (*TWO_VAR_PARTS, literals) if stack.config.task.operands == 2 else (literals,)
     n_right: dict[str, Tensor] = {}  # by the name of the test, (M,) each
     n_sequences: dict[str, Tensor] = {}
-    # More steps of randomness are reserved than there are tests.
-    for test, step in zip(_tests(stack.config.task), EvalSteps.SWEEP_TESTS, strict=False):
+    for test, step in zip(tests, EvalSteps.SWEEP_TESTS, strict=False):  # more steps are reserved than there are tests
         n_right[test.name], n_sequences[test.name] = _count_right(stack, configs, seen, test, step)
     parts = [part.name for part in TWO_VAR_PARTS if part.name in n_sequences]
     if parts:
@@ -71,8 +67,13 @@ def _count_right(
     seeds = [config.seed.data or 0 for config in configs]
     try:
         sampler = EveryAddition(tasks, seen, seeds, evalset, seen.device)
-    except EmptySetError:  # for one of the models at least
-        return _count_right_one_by_one(stack, configs, seen, evalset, step)
+    except EmptySetError:  # for one of the models at least: that one has 0 of 0, and each other is asked alone
+        if len(stack) == 1:
+            return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+        of_models = [
+            _count_right(stack.models(m), configs[m : m + 1], seen[m : m + 1], evalset, step) for m in range(len(stack))
+        ]
+        return torch.cat([n_right for n_right, _ in of_models]), torch.cat([n for _, n in of_models])
     n_sequences = sampler.n_rows.flatten()  # (M, 1) to (M,)
     n_right = torch.zeros_like(n_sequences)
     for start in range(0, int(n_sequences.max()), ROWS):
@@ -81,20 +82,6 @@ def _count_right(
         in_test = torch.arange(start, start + ROWS, device=seen.device) < n_sequences[:, None]  # (M, ROWS)
         n_right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
     return n_right.cpu(), n_sequences.cpu()
-
-
-def _count_right_one_by_one(
-    stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int
-) -> tuple[Tensor, Tensor]:
-    """As `_count_right`, where the set is empty for a model: that one has 0 of 0, and each other is asked alone."""
-    if len(stack) == 1:
-        return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-    n_right, n_sequences = [], []
-    for m in range(len(stack)):
-        right, sequences = _count_right(stack.models(m), configs[m : m + 1], seen[m : m + 1], evalset, step)
-        n_right.append(right)
-        n_sequences.append(sequences)
-    return torch.cat(n_right), torch.cat(n_sequences)
 
 
 def final_column(name: str) -> str:
@@ -119,25 +106,22 @@ def end_exams(
     n = end_sequences(stack.config)
     if n == 0:
         return [{} for _ in configs]
-
-    def exam_of(evalset: EvalSet, place: int) -> Exam:
-        return end_exam(configs, seen, [evalset], n, back, place)
-
-    return _on_every_set(stack, exam_of, end_column)
+    return _on_every_set(stack, lambda evalset, i: end_exam(configs, seen, [evalset], n, back, i), end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
-    """For each model, its accuracy on every evaluation set that is not empty, and rates of its attention patterns."""
+    """For each model, its accuracy on every evaluation set that is not empty, and rates of its attention patterns.
+
+    No rates where the task or the network is the user's own.
+    """
     n = stack.config.record.final_sequences
     if n == 0:
         return [{} for _ in configs]
-
-    def exam_of(evalset: EvalSet, place: int) -> Exam:
-        step = EvalSteps.FINAL_EXAM.start + place  # fresh sequences for each set
-        return Exam(configs, seen, [evalset], n, seen.device, step)
-
-    rows = _on_every_set(stack, exam_of, final_column)
-    if is_own(stack.config):
+    first_step = EvalSteps.FINAL_EXAM.start  # fresh sequences for each set
+    rows = _on_every_set(
+        stack, lambda evalset, i: Exam(configs, seen, [evalset], n, seen.device, first_step + i), final_column
+    )
+    if has_code_of_user(stack.config):
         return rows
     rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
     frequencies = where_defined(stack, lambda stack: {FREQUENCIES: network_frequencies(stack).sum(1)})
@@ -162,3 +146,34 @@ def _on_every_set(
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
+
+
+class SweepObserver(ProgressObserver):
+    """Measures the models of a sweep during training: at each evaluation a row of measures per model.
+
+    As far as the settings ask for them: the cheap measures, the exams of the last evaluations and, after the last step,
+    the paper's tests and the final exam. The accuracies of exams and tests are under "tests" of the row.
+    """
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor):
+        super().__init__(configs, seen, StackProgress)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        """The row of each model at this step."""
+        measure_every = stack.config.record.measure_every  # 0 for never
+        is_last = step == stack.config.optim.steps
+        is_measured = measure_every > 0 and (is_last or step % measure_every == 0)
+        rows = super().__call__(stack, step) if is_measured else [{} for _ in self.configs]
+        tests = []  # for each test, the accuracies of every model
+        if is_last and measure_every > 0:
+            tests.append(addition_tests(stack, self.configs, self.seen))
+        if is_last:
+            tests.append(final_exam(stack, self.configs, self.seen))
+        end = last_evaluations(stack.config)
+        if step in end:
+            n_evaluations_after = len(end) - 1 - end.index(step)
+            tests.append(end_exams(stack, self.configs, self.seen, n_evaluations_after))
+        for accuracies_of_models in tests:
+            for row, accuracies in zip(rows, accuracies_of_models, strict=True):
+                row.setdefault("tests", {}).update(accuracies)
+        return rows

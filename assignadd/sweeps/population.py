@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from torch import Tensor
 
 from assignadd.config import PRESETS, SHORT_NAMES, Config, Task, UserError
 from assignadd.config.errors import RunError
@@ -20,24 +19,21 @@ from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column
-from assignadd.sweeps.results import TABLE, by_network, column_of, read_results
-from assignadd.sweeps.shipped import shipped_table
+from assignadd.sweeps.results import TABLE, by_network, column_of, read_results, shipped_table
 from assignadd.task.evalsets import PairKind
 from assignadd.task.splits import distinct_sums, pair_split
 
 if TYPE_CHECKING:
     import polars
 
-NAMES = ("census", "authors", "fraction", "two-var")
-
 
 class SeedCurves:
     """One network of a census: what was recorded of it while it trained, and in its final exam."""
 
     def __init__(self, population: Population, seed: int, columns: Mapping[str, np.ndarray]):
-        """`columns` are those of the population's table, an entry for each evaluation of this network."""
         self.seed = seed
         self.columns = columns
+        """Those of the population's table, an entry for each evaluation of this network."""
         self.population = population.name
         self.task = population.task
         self._provenance = population.provenance
@@ -52,18 +48,14 @@ class SeedCurves:
         """The phases of its training."""
         return find_phases(self.curves)
 
-    @property
-    def banned(self) -> dict[str, str]:
-        """The letters banned from each operand slot."""
-        return {"first": self.task.banned_first, "second": self.task.banned_second}
-
     @cached_property
     def late_variable(self) -> LateVariable | None:
         """The variable that is looked up last, if that is after the first spike; None otherwise, or without a spike."""
         spike = self.phases.first_spike
         if spike is None:
             return None
-        return late_variable(self.columns, self.banned, spike.after)
+        banned = {"first": self.task.banned_first, "second": self.task.banned_second}
+        return late_variable(self.columns, banned, spike.after)
 
     @cached_property
     def binds(self) -> bool:
@@ -101,18 +93,13 @@ class SeedCurves:
         return n // 3 if TRAINING_LAW in name else n
 
     def _column_at_the_end(self, name: str) -> str:
-        """The column whose last entry is an accuracy or a measure at the end: of the final exam where that has it."""
         return final_column(name) if final_column(name) in self.columns else name
 
     def n_pairs(self, kind: PairKind) -> int:
         """How many pairs of numbers of one kind this seed has; n + m and m + n count once if both are held out."""
-        return distinct_sums(self._seen, kind)
-
-    @cached_property
-    def _seen(self) -> Tensor:
-        """Which pairs of numbers it was trained on, drawn again: (N, N)."""
         split_seed = self._provenance["config"].get("seed", {}).get("split")  # one split for all seeds, if it is set
-        return pair_split(self.task, self.seed if split_seed is None else split_seed)
+        seen = pair_split(self.task, self.seed if split_seed is None else split_seed)  # drawn again
+        return distinct_sums(seen, kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +113,11 @@ class Population:
     @cached_property
     def task(self) -> Task:
         """The task that all cells share, but for the settings that the sweep varies."""
-        return _task_of(self.provenance["config"])
+        return config_from({"task": self.provenance["config"]["task"]}).task  # what earlier tables lack is the paper's
 
     @cached_property
     def networks(self) -> list[dict[str, np.ndarray]]:
-        """The columns of each network, an entry for each evaluation in the order of the steps."""
+        """The columns of each network, an entry for each evaluation."""
         return by_network(self.table, self.setting_columns)
 
     @property
@@ -166,13 +153,11 @@ class Population:
 
     def binds(self, setting: str) -> np.ndarray:
         """Which models of a sweep over a setting bind in the end, (settings, seeds)."""
-        values = np.unique(self.last[setting])
-        seeds = np.unique(self.last["seed"])
+        values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
         binds = np.zeros((len(values), len(seeds)), dtype=bool)
         for columns in self.networks:
-            row = np.searchsorted(values, columns[setting][0])
-            column = np.searchsorted(seeds, columns["seed"][0])
-            binds[row, column] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
+            place = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
+            binds[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
         return binds
 
 
@@ -196,14 +181,9 @@ class Populations:
                 sweep.last, sweep.networks  # noqa: B018 (cached)
         self.seeds  # noqa: B018 (cached)
 
-    @property
-    def census_name(self) -> str:
-        """The names of the sweeps that are the census."""
-        return " and ".join(part.name for part in self.census)
-
-    def name(self, sweep: str) -> str:
+    def name(self, sweep: str = "") -> str:
         """The name of the population of a sweep over a setting (`fraction`, `two_var`), or of the census for ""."""
-        return getattr(self, sweep).name if sweep else self.census_name
+        return getattr(self, sweep).name if sweep else " and ".join(part.name for part in self.census)
 
     def there(self, sweep: str) -> bool:
         """Whether there is a sweep over a setting (`fraction`, `two_var`), or for "" a census."""
@@ -214,19 +194,17 @@ class Populations:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
         papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
         for population in (*self.census, self.fraction, self.two_var):
-            if population is None:
-                continue
-            config = population.provenance["config"]
-            model = papers_model | config.get("model", {})  # tables of an earlier version do not have every field
-            if not _is_the_papers(_task_of(config)) or model != papers_model:
-                return False
+            if population is not None:
+                model = population.provenance["config"].get("model", {})  # earlier tables do not have every field
+                if not _is_the_papers(population.task) or papers_model | model != papers_model:
+                    return False
         return True
 
 
 NO_POPULATIONS = Populations()
 
 
-@lru_cache(maxsize=len(NAMES))
+@lru_cache(maxsize=4)
 def shipped_population(name: str) -> Population:
     """One of the sweeps that come with the package."""
     table = shipped_table(name)
@@ -253,8 +231,7 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({problem})") from error
     varied = [name for name in population.setting_columns if population.table[name].n_unique() > 1]
     if varied != list(varies):
-        expected = " and ".join([*varies, "seed"])
-        actual = " and ".join([*varied, "seed"])
+        expected, actual = " and ".join([*varies, "seed"]), " and ".join([*varied, "seed"])
         raise UserError(f"{folder}: expected a sweep over {expected}, got one over {actual}")
     return population
 
@@ -278,11 +255,6 @@ def populations_for(
     return populations
 
 
-def _task_of(config: Mapping[str, Any]) -> Task:
-    """The task in the settings of a table; what an earlier version did not have is as in the paper."""
-    return config_from({"task": config["task"]}).task
-
-
 def _is_the_papers(task: Task) -> bool:
-    """Whether this is the paper's task, by its text or by its code."""
+    """By its text or by its code."""
     return task in (PRESETS["paper"].task, PRESETS["authors"].task)

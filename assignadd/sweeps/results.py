@@ -1,11 +1,15 @@
-"""The table of a sweep, a row per model and evaluation, and the file beside it that says how it was made."""
+"""The table of a sweep, a row per model and evaluation, how it was made, what its columns mean; and the tables of the
+package."""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +17,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from assignadd.config import SHORT_NAMES, Config, Member
-from assignadd.config.errors import RunError
+from assignadd.config import SHORT_NAMES, Config, Member, has_code_of_user
+from assignadd.config.errors import ConfigError, RunError, one_of
 from assignadd.dynamics.phases import Curves
+from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
-from assignadd.runs.own_files import is_own
-from assignadd.sweeps.final_tests import end_sequences
-from assignadd.sweeps.settings import Sweep
+from assignadd.sweeps.final_tests import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, end_column, end_sequences, final_column
+from assignadd.sweeps.plan import SECTIONS, Sweep
+from assignadd.task.evalsets import LABELS
 
 if TYPE_CHECKING:
     import polars
@@ -55,55 +61,6 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     return frame.sort([*setting_columns, "seed", "step"])
 
 
-def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
-    """The columns of each network of a sweep over these settings and seeds, in the order of the steps."""
-    key = [*settings, "seed"]
-    parts = table.sort(*key, "step").partition_by(*key, maintain_order=True)  # a table per network
-    return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
-
-
-def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
-    """The row of every model after its last step."""
-    import polars
-
-    key = ["seed", *map(column_of, sweep.varied)]
-    last_step_of_model = polars.col("step").max().over(key)
-    return table.filter(polars.col("step") == last_step_of_model)
-
-
-def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
-    """How many models of a sweep diverged, bind in the end, or do neither; what is the user's own does not bind."""
-    counts = {"models": 0, "diverged": 0, "bind": 0, "do_not_bind": 0}
-    if is_own(sweep.config):
-        counts = {"models": 0, "diverged": 0, "trained": 0}
-    for columns in by_network(table, [column_of(name) for name in sweep.varied]):
-        has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # by the type of the column
-        if has_diverged:
-            outcome = "diverged"
-        elif is_own(sweep.config):
-            outcome = "trained"
-        else:
-            binds = Curves.of_columns(columns, sweep.config.record.eval_sequences).binds
-            outcome = "bind" if binds else "do_not_bind"
-        counts["models"] += 1
-        counts[outcome] += 1
-    return counts
-
-
-def column_of(name: str) -> str:
-    """The column of a setting: its dotted name, or the short one that tables of the first version have."""
-    for short_name, dotted_name in SHORT_NAMES.items():
-        if dotted_name == name:
-            return short_name
-    return name
-
-
-def setting_of(config: Config, name: str) -> Any:
-    """The value of a setting for a cell of a table; a list as JSON text."""
-    value = attrgetter(name)(config)
-    return json.dumps(value) if isinstance(value, tuple) else value
-
-
 def _rows(
     run: Run, place_of_cell: Mapping[tuple[Config, Member], int], column_of_setting: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -122,6 +79,44 @@ def _rows(
         measures = dict(row.get("measures", {}))
         tests = measures.pop("tests", {})
         yield place, settings | facts | row["accuracy"] | tests | measures
+
+
+def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
+    """The columns of each network of a sweep over these settings and seeds, in the order of the steps."""
+    key = [*settings, "seed"]
+    parts = table.sort(*key, "step").partition_by(*key, maintain_order=True)  # a table per network
+    return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
+
+
+def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
+    """How many models of a sweep diverged, bind in the end, or do neither; what is the user's own does not bind."""
+    is_own = has_code_of_user(sweep.config)
+    counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
+    for columns in by_network(table, [column_of(name) for name in sweep.varied]):
+        counts["models"] += 1
+        if str(columns["diverged_at"][-1]) not in ("None", "nan"):  # by the type of the column
+            counts["diverged"] += 1
+        elif is_own:
+            counts["trained"] += 1
+        elif Curves.of_columns(columns, sweep.config.record.eval_sequences).binds:
+            counts["bind"] += 1
+        else:
+            counts["do_not_bind"] += 1
+    return counts
+
+
+def column_of(name: str) -> str:
+    """The column of a setting: its dotted name, or the short one that tables of the first version have."""
+    for short_name, dotted_name in SHORT_NAMES.items():
+        if dotted_name == name:
+            return short_name
+    return name
+
+
+def setting_of(config: Config, name: str) -> Any:
+    """The value of a setting for a cell of a table; a list as JSON text."""
+    value = attrgetter(name)(config)
+    return json.dumps(value) if isinstance(value, tuple) else value
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
@@ -175,3 +170,126 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
         raise RunError(f"{json_path} is of another {path.name}")
     table, _ = decode_sealed(data, str(path))
     return table, about
+
+
+@dataclass(frozen=True)
+class ShippedTable:
+    """The table of a sweep that comes with the package: NAME.parquet of `assignadd/results` and NAME.json beside it."""
+
+    name: str
+    about: str
+    """What the table holds and what it is for."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON file, which says how the table was made."""
+        return json.loads((files("assignadd") / "results" / f"{self.name}.json").read_text())
+
+    @property
+    def made_by(self) -> tuple[str, str]:
+        """The command that made the table, and the commit of this package with which it did."""
+        document = self.document
+        return document["command"], document["made_with"][0]["commit"]
+
+    def frame(self) -> polars.DataFrame:
+        """The table, a row per model and evaluation."""
+        import polars
+
+        with (files("assignadd") / "results" / f"{self.name}.parquet").open("rb") as file:
+            return polars.read_parquet(file)
+
+
+ABOUT = {
+    "census": "seeds 0 to 127 of preset `paper`, 50,000 steps, a row every 250: which seeds bind, and when",
+    "authors": "seeds 128 to 159 of preset `authors` (the same task but for the names of the variables and a mirror), "
+    "50,000 steps, a row every 250: one population with the census",
+    "fraction": "16 values of f (`seen_fraction`) with 24 seeds each, 30,000 steps, a row every 1,000: how many pairs "
+    "addition needs (the paper's figure generalization_combined, b)",
+    "two-var": "19 values of r (`two_var_ratio`) with 24 seeds each, 30,000 steps, a row every 1,000: how many "
+    "two-variable sequences it needs (generalization_combined, a)",
+    "tf32": "seeds 0 to 31 of preset `paper` trained with TF32, 30,000 steps, a row every 250: whether conclusions "
+    "depend on TF32 (compare with seeds 0 to 31 of the census)",
+}
+TABLES = {name: ShippedTable(name, about) for name, about in ABOUT.items()}
+
+
+def shipped_table(name: str) -> ShippedTable:
+    """The record of a table, by its name."""
+    if name not in TABLES:
+        raise ConfigError("table", name, one_of(name, TABLES))
+    return TABLES[name]
+
+
+FACTS = {
+    "lr": "learning rate of AdamW",
+    "weight_decay": "weight decay of AdamW",
+    "seen_fraction": "f: share of all ordered pairs of numbers that training may add",
+    "one_var_ratio": "one-variable sequences for each literal one in training",
+    "two_var_ratio": "r: two-variable sequences for each literal one in training",
+    "seed": "seed of the initial weights, the split of pairs and the data",
+    "step": "updates made",
+    "loss": "cross entropy on the batch of the last update, before it; null at step 0",
+    "diverged_at": "the step at which the loss was no longer finite; null if it always was",
+}
+"""Columns of a sweep that are not results of a test."""
+EVERY_PAIR = "every pair of values with every pair of variables that the test allows, one sequence each"
+TESTS = {
+    ZERO_VAR: "accuracy on literal sums, every held-out pair once",
+    **{s.name: f"accuracy, {s.label}: {EVERY_PAIR}" for s in TWO_VAR_PARTS},
+    TWO_VAR: f"accuracy on the union of the three parts `{TWO_VAR} ...`, the two-variable test of the paper's sweeps",
+}
+"""The tests after the last update, which are the paper's in full."""
+LAST_ROW = "in the row of the last step, null in others"
+LAST_ROWS = "only at the last ten evaluations, null at others"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, or all columns that differ in a field in braces such as `{variable}`."""
+
+    name: str
+    meaning: str
+    sample: str = ""
+    """What each value was counted on; empty where nothing is sampled."""
+
+
+def columns_of(table: ShippedTable) -> list[Column]:
+    """The columns of a table in its order; those that differ only in variable and slot are one entry."""
+    about = table.document
+    n = about["sequences_per_set"]
+    n_final = about["sequences_in_final_exam"]
+    n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
+    columns = [sweep_column(name, n, n_final, n_end=n_end) for name in table.frame().columns]
+    return list(dict.fromkeys(columns))  # each once
+
+
+def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES, n_end: int = 0) -> Column:
+    """The meaning of one column of a sweep's table; a ValueError if it has no column of this name.
+
+    Accuracies are counted on `n` sequences, those of the final exam on `n_final`, those of the exams at the last ten
+    evaluations on `n_end`, and rates of attention patterns on `n_rates`.
+    """
+    if name in FACTS:
+        return Column(name, FACTS[name])
+    if name in TESTS:
+        return Column(name, TESTS[name], LAST_ROW)
+    final_suffix, end_suffix = final_column(""), end_column("")
+    if name.endswith(final_suffix):  # the meaning of the column without the suffix, on other sequences
+        column = sweep_column(name.removesuffix(final_suffix), n_final, n_final, n_final)
+        return Column(name, column.meaning, f"{column.sample}; {LAST_ROW}" if column.sample else LAST_ROW)
+    if name.endswith(end_suffix):
+        column = sweep_column(name.removesuffix(end_suffix), n_end, n_final)
+        return Column(name, f"{column.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
+    if name in LABELS:
+        return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
+    if re.fullmatch(r"\d-var (\d links?|rebound|once)", name):  # the sets of chains, such as "1-var 2 links"
+        return Column(name, f"accuracy: {name}, as docs/tasks.md defines it", f"{n:,} sequences")
+    if name.partition(".")[0] in SECTIONS:
+        return Column(name, f"the setting {name} (`assignadd train --help`)")
+    measure = measure_of(name)
+    if measure is VARIABLE_ACCURACY:
+        meaning = "accuracy: two variables, {variable} in the {slot} slot, the other in no banned slot"
+        return Column(measure.name, meaning, f"{measure.n} sequences")
+    sample = f"{n_rates:,} sequences" if measure.n else ""
+    sample += ", those of them that training could contain" if TRAINING_LAW in name else ""
+    return Column(name, f"{column_label(name)} ({measure.unit})", sample)

@@ -5,7 +5,7 @@ A prompt is read without torch: what needs it is imported when it is first used.
 
 from __future__ import annotations
 
-from assignadd.lazy import TYPE_CHECKING, lazily
+from assignadd import TYPE_CHECKING, lazily
 
 if TYPE_CHECKING:
     from assignadd.config.task import Task as Task

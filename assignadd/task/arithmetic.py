@@ -6,7 +6,6 @@ Values and codes are Python integers, or tensors that broadcast together. Only `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from assignadd.config import Task
@@ -46,7 +45,13 @@ def _combined(task: Task, first: Number, second: Number) -> Number:
         return (p * first + q * second) % N
     if task.operation == "dihedral":
         return _dihedral_product(first, second, N // 2)
-    return _looked_up(task, tuple_code((first, second), N))  # the operation is a table of answers
+    # The operation is a table of answers.
+    code = tuple_code((first, second), N)
+    if isinstance(code, int):
+        return task.table[code]
+    import torch  # here, so that a typed sequence is read without torch
+
+    return torch.tensor(task.table, device=code.device)[code]
 
 
 def _dihedral_product(first: Number, second: Number, n: int) -> Number:
@@ -60,21 +65,6 @@ def _dihedral_product(first: Number, second: Number, n: int) -> Number:
     rotation = (rotation_1 + direction * rotation_2) % n
     reflected = (reflected_1 + reflected_2) % 2
     return rotation + n * reflected
-
-
-def _looked_up(task: Task, code: Number) -> Number:
-    """The answer in the task's table to the pair of numbers with this code (`tuple_code`)."""
-    if isinstance(code, int):
-        return task.table[code]
-    return _table_as_tensor(task.table).to(code.device)[code]
-
-
-@cache
-def _table_as_tensor(table: tuple[int, ...]) -> torch.Tensor:
-    """The answers as a tensor, made once for each table."""
-    import torch  # here, so that a typed sequence is read without torch
-
-    return torch.tensor(table)
 
 
 def tuple_code(values: Sequence[Number], modulus: int) -> Number:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Task
@@ -43,21 +43,6 @@ class Groups(NamedTuple):
     """The number of assignments; 0 for the group of an operand that is a literal."""
 
 
-class InGroup(NamedTuple):
-    """What each of the `most` possible assignments of a sequence is in its group."""
-
-    exists: Bool[Tensor, "*M most B"]
-    """It is one of the first n, and not a place that a shorter sequence leaves empty."""
-    earlier: Bool[Tensor, "*M most most B"]
-    """[assignment, another one]: the other one is in the same group, and comes before."""
-    link: Int[Tensor, "*M most B"]
-    """How many links its variable is away from the number."""
-    superseded: Bool[Tensor, "*M most B"]
-    """It does not count, as its variable is assigned again."""
-    last: Bool[Tensor, "*M most B"]
-    """It is the end of the chain."""
-
-
 class Chains:
     """Draws the assignments of sequences whose operands are as `evalset` asks for (None: as in training).
 
@@ -73,7 +58,7 @@ class Chains:
         """Whether the operands' variables are assigned twice; None: drawn."""
         most = task.max_assignments
         self.n_groups = task.operands + most  # with a distractor's group for every assignment
-        draws_of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_group` makes them
+        draws_of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_draw_group` makes them
         draws_of_shuffle = range(most, 0, -1)
         draws_of_numbers = [task.modulus] * most
         self.bounds = [*draws_of_group * self.n_groups, *draws_of_shuffle, *draws_of_numbers]
@@ -85,7 +70,7 @@ class Chains:
         least_links = self.links or 0
         return least_links + (2 if self.rebound else 1)
 
-    def assignments(
+    def draw_assignments(
         self,
         n: Int[Tensor, "*M B"],
         operands: Sequence[Int[Tensor, "*M B"]],
@@ -98,64 +83,53 @@ class Chains:
         `operands` (tokens) and `values` have an entry for each operand. Operands and `distractors` are different
         variables.
         """
-        most = self.task.max_assignments
-        groups = self._groups(n, [operand >= self.first_variable for operand in operands], draw)
-        group = self._shuffled(groups.size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
-        drawn_numbers = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)  # (..., most, B)
-        in_group = self._in_groups(groups, group, n)
+        most, k = self.task.max_assignments, self.task.operands
+        groups = self._draw_groups(n, [operand >= self.first_variable for operand in operands], draw)
+        group_of_each = self._shuffled(groups.size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
+        numbers = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)  # (..., most, B)
+        operand_of_group, value_of_group = torch.stack(list(operands), -2), torch.stack(list(values), -2)
+        n_placed = torch.zeros_like(groups.size)  # assignments of each group that are already there
+        last_variable = torch.zeros_like(groups.size)  # of each group's chain so far
+        n_new = torch.zeros_like(n)  # distractors that are already there
+        left, right, superseded = [], [], []
+        for place in range(most):
+            group = group_of_each[..., place : place + 1, :]  # (..., 1, B), as are all tensors here
+            number = numbers[..., place : place + 1, :]
+            placed = n_placed.gather(-2, group)
+            is_twice, n_before = groups.twice.gather(-2, group) > 0, groups.n_before.gather(-2, group)
+            does_not_count = is_twice & (placed == n_before)
+            link = placed - (is_twice & (placed > n_before)).long()  # without the assignment that does not count
+            is_of_operand = group < k
+            is_operand = is_of_operand & (link == groups.links.gather(-2, group))  # at the end of its chain
+            operand_group = group.clamp(max=k - 1)  # the bound is for distractors, for which it is not used
+            new_variable = distractors.gather(-2, n_new.unsqueeze(-2).clamp(max=most - 1))
+            variable = torch.where(is_operand, operand_of_group.gather(-2, operand_group), new_variable)
+            first_number = torch.where(is_of_operand, value_of_group.gather(-2, operand_group), number)
+            of_chain = torch.where(link == 0, first_number, last_variable.gather(-2, group))
+            left.append(variable)
+            right.append(torch.where(does_not_count, number, of_chain))
+            superseded.append(does_not_count)
+            last_variable.scatter_(-2, group, torch.where(does_not_count, last_variable.gather(-2, group), variable))
+            n_placed.scatter_(-2, group, placed + 1)
+            n_new = n_new + (~does_not_count & ~is_operand).squeeze(-2).long()
+        # An assignment that does not count has the variable at the end of its chain.
+        at_end = last_variable.gather(-2, group_of_each)
+        return torch.where(torch.cat(superseded, -2), at_end, torch.cat(left, -2)), torch.cat(right, -2)
 
-        # The operand's group k has the operand k; the bound is for distractors, for which it is not used.
-        is_of_operand = group < self.task.operands
-        operand_index = group.clamp(max=self.task.operands - 1)
-        operand = torch.stack(list(operands), -2).gather(-2, operand_index)  # (..., most, B)
-        value = torch.stack(list(values), -2).gather(-2, operand_index)
-
-        left = self._left_sides(in_group, is_of_operand, operand, distractors)
-        first_number = torch.where(is_of_operand, value, drawn_numbers)
-        return left, _right_sides(in_group, left, first_number, drawn_numbers)
-
-    def _left_sides(
-        self,
-        in_group: InGroup,
-        is_of_operand: Bool[Tensor, "*M most B"],
-        operand: Int[Tensor, "*M most B"],
-        distractors: Int[Tensor, "*M most B"],
-    ) -> Int[Tensor, "*M most B"]:
-        """The variable of each assignment: at the end of an operand's chain the operand, elsewhere a new variable.
-
-        An assignment that does not count has the variable of the end of its chain.
-        """
-        ends_at_operand = in_group.last & is_of_operand
-        is_new = in_group.exists & ~in_group.superseded & ~ends_at_operand
-        n_new_before = (is_new.cumsum(-2) - 1).clamp(min=0)  # new variables are taken in the order of `distractors`
-        left = torch.where(is_new, distractors.gather(-2, n_new_before), self.first_variable)
-        left = torch.where(ends_at_operand, operand, left)
-        later = in_group.earlier.transpose(-3, -2)  # [assignment, another one that comes later]
-        end_of_chain = later & in_group.last.unsqueeze(-3)  # at most one for each assignment, which the sum selects
-        variable_at_end = (end_of_chain.long() * left.unsqueeze(-3)).sum(-2)
-        return torch.where(in_group.superseded, variable_at_end, left)
-
-    def _groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
+    def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
         """The groups of sequences with n assignments, by the law at the top of this file."""
         n_variables = torch.stack(list(is_variable)).sum(0)
         quota = n // n_variables.clamp(min=1)  # the most assignments for each operand's group
-        groups = []
-        for operand_is_variable in is_variable:
-            available = torch.where(operand_is_variable, quota, 0)
-            groups.append(self._group(available, draw, self.links, self.rebound))
+        groups = [self._draw_group(quota * is_it, draw, self.links, self.rebound) for is_it in is_variable]
         n_left = n - torch.stack([group.size for group in groups]).sum(0)
         for _ in range(self.task.max_assignments):  # distractors
-            group = self._group(n_left, draw)
-            groups.append(group)
-            n_left = n_left - group.size
-        return Groups(
-            links=torch.stack([group.links for group in groups], -2),
-            twice=torch.stack([group.twice for group in groups], -2),
-            n_before=torch.stack([group.n_before for group in groups], -2),
-            size=torch.stack([group.size for group in groups], -2),
-        )
+            groups.append(self._draw_group(n_left, draw))
+            n_left = n_left - groups[-1].size
+        return Groups(*(torch.stack(of_all, -2) for of_all in zip(*groups, strict=True)))
 
-    def _group(self, available: Tensor, draw: Digits, links: int | None = None, twice: bool | None = None) -> Groups:
+    def _draw_group(
+        self, available: Tensor, draw: Digits, links: int | None = None, twice: bool | None = None
+    ) -> Groups:
         """One group of every sequence, (..., B), of at most `available` assignments; empty where that is 0.
 
         The number of links, and whether the variable at the end is assigned twice, are drawn unless they are stated.
@@ -172,24 +146,6 @@ class Chains:
         size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)
         return Groups(n_links, is_twice.long(), n_before, size)
 
-    def _in_groups(self, groups: Groups, group: Int[Tensor, "*M most B"], n: Tensor) -> InGroup:
-        """What each assignment is in its group, whose number is in `group`; n of them exist."""
-        place = torch.arange(self.task.max_assignments, device=n.device)[:, None]  # in the sequence
-        exists = place < n.unsqueeze(-2)
-        # Matrices of pairs [assignment, another one].
-        both_exist = exists.unsqueeze(-2) & exists.unsqueeze(-3)
-        same_group = group.unsqueeze(-2) == group.unsqueeze(-3)
-        comes_before = (place > place.T).unsqueeze(-1)  # the other one does
-        earlier = same_group & both_exist & comes_before
-        place_in_group = earlier.sum(-2)  # (..., most, B)
-        links = groups.links.gather(-2, group)
-        twice = groups.twice.gather(-2, group) > 0
-        n_before = groups.n_before.gather(-2, group)
-        superseded = twice & (place_in_group == n_before) & exists
-        # Links are counted without the assignment that does not count.
-        link = place_in_group - (twice & (place_in_group > n_before)).long()
-        return InGroup(exists, earlier, link, superseded, last=(link == links) & ~superseded & exists)
-
     def _shuffled(self, size: Int[Tensor, "*M groups B"], n: Tensor, draw: Digits) -> Int[Tensor, "*M most B"]:
         """The group of each assignment, in a random order of the first n (Fisher-Yates)."""
         most = self.task.max_assignments
@@ -204,21 +160,3 @@ class Chains:
             group.scatter_(-2, j, group_i)
             group[..., i : i + 1, :] = group_j
         return group
-
-
-def _right_sides(
-    in_group: InGroup,
-    left: Int[Tensor, "*M most B"],
-    first_number: Int[Tensor, "*M most B"],
-    drawn_numbers: Int[Tensor, "*M most B"],
-) -> Int[Tensor, "*M most B"]:
-    """The right token of each assignment: `first_number` at the beginning of a chain, then the variable one link back.
-
-    An assignment that does not count has a drawn number.
-    """
-    is_one_link_back = in_group.link.unsqueeze(-3) == in_group.link.unsqueeze(-2) - 1
-    # [assignment, another one]: at most one for each assignment, which the sum selects.
-    is_previous = in_group.earlier & ~in_group.superseded.unsqueeze(-3) & is_one_link_back
-    previous_variable = (is_previous.long() * left.unsqueeze(-3)).sum(-2)
-    of_chain = torch.where(in_group.link == 0, first_number, previous_variable)
-    return torch.where(in_group.superseded, drawn_numbers, of_chain)

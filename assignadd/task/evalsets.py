@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Literal
 
 from assignadd.config import Task
@@ -31,26 +31,27 @@ def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[i
     No variable is in two slots. Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
     slots = [range(task.n_vars) if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)]
-    different = [choice for choice in product(*slots) if _are_different(choice)]
+    different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == kind.bit_count()]
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
-
-
-def _are_different(operands: Sequence[int]) -> bool:
-    """Whether no variable is in two slots."""
-    variables = [operand for operand in operands if operand != LITERAL]
-    return len(set(variables)) == len(variables)
 
 
 def count_banned(task: Task, *operands: int) -> int:
     """The number of operands, each a variable's number or LITERAL, in a slot that is banned for them in training."""
-    n_banned = 0
-    for operand, banned_letters in zip(operands, task.bans, strict=True):
-        if operand != LITERAL and task.variables[operand] in banned_letters:
-            n_banned += 1
-    return n_banned
+    in_slots = zip(operands, task.bans, strict=True)
+    return sum(operand != LITERAL and task.variables[operand] in banned for operand, banned in in_slots)
 
 
 PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "doubles"]
+HELD_OUT_CLASSES: dict[PairKind, str] = {
+    "mirror_seen": "held out, other order seen",
+    "neither_order": "held out in both orders",
+    "doubles": "held-out doubles n + n",
+}
+# The parts of a label: pairs of values (other tuples for another number of operands), and variables in the sum.
+PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair", "any": "any pair", **HELD_OUT_CLASSES}
+TUPLE = {1: "number", 2: "pair", 3: "triple", 4: "quadruple"}
+VARIABLES = {0: "literals alone", 1: "one variable", 2: "two variables"}
+NUMBER_OF_VARIABLES = {**VARIABLES, 3: "three variables", 4: "four variables"}
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,11 @@ class EvalSet:
     @property
     def label(self) -> str:
         """The name of the set in plain words, such as `two variables, held-out pair`, for tables and figures."""
-        links = "" if self.links is None else f"{_count(self.links, 'link')} from the number"
+        links = "" if self.links is None else f"{_count(self.links)} from the number"
         twice = {None: "", True: "assigned twice", False: "assigned once"}[self.rebound]
-        # That the pair is as in training is left out where another part says what the set is about.
-        is_about_something_else = bool(self.n_banned or links or twice)
-        if self.pair == "seen" and is_about_something_else:
-            pair = ""
-        else:
-            pair = PAIRS[self.pair].replace("pair", TUPLE[self.operands])
+        pair = PAIRS[self.pair].replace("pair", TUPLE[self.operands])
+        if self.pair == "seen" and (self.n_banned or links or twice):
+            pair = ""  # another part says what the set is about
         parts = (NUMBER_OF_VARIABLES[self.n_vars], pair, self._banned, links, twice)
         return ", ".join(part for part in parts if part)
 
@@ -99,9 +97,8 @@ class EvalSet:
             return ""
         if self.n_vars == 1:
             return "in a banned slot"
-        if self.n_banned == self.n_vars:
-            return "both in banned slots" if self.n_vars == 2 else "all in banned slots"
-        number = NUMBERS[self.n_banned]
+        all_of_them = "both" if self.n_vars == 2 else "all"
+        number = all_of_them if self.n_banned == self.n_vars else ("one", "two", "three")[self.n_banned - 1]
         return f"{number} in a banned slot" if self.n_banned == 1 else f"{number} in banned slots"
 
     def allows(self, operands: Sequence[int]) -> bool:
@@ -118,32 +115,20 @@ class NamedSet(EvalSet):
 
     @property
     def label(self) -> str:
-        """The name of the set."""
         return self.name
 
 
-# The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).
-NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
-VARIABLES = {0: "literals alone", 1: "one variable", 2: "two variables"}
-NUMBER_OF_VARIABLES = {**VARIABLES, 3: "three variables", 4: "four variables"}
-TUPLE = {1: "number", 2: "pair", 3: "triple", 4: "quadruple"}
-HELD_OUT_CLASSES: dict[PairKind, str] = {
-    "mirror_seen": "held out, other order seen",
-    "neither_order": "held out in both orders",
-    "doubles": "held-out doubles n + n",
-}
-PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair", "any": "any pair", **HELD_OUT_CLASSES}
+def _count(links: int) -> str:
+    return "1 link" if links == 1 else f"{links} links"
 
 
-def _numbered(name: str, n_vars: int, n_banned: int) -> str:
-    """The name of a set, such as `2-var var-restricted (1)`; for one variable without the brackets."""
-    brackets = f" ({n_banned})" if n_vars > 1 else ""
-    return f"{n_vars}-var {name}{brackets}"
-
-
-def _count(n: int, noun: str) -> str:
-    """The number with its noun, such as `1 link` or `2 links`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def _banned_sets(name: str, n_vars: int, operands: int, pair: PairKind) -> list[EvalSet]:
+    """A set for each number of variables in banned slots, such as `2-var var-restricted (1)`."""
+    sets = []
+    for n_banned in range(1, n_vars + 1):
+        number = f" ({n_banned})" if n_vars > 1 else ""
+        sets.append(EvalSet(f"{n_vars}-var {name}{number}", n_vars, pair, n_banned, operands=operands))
+    return sets
 
 
 def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
@@ -152,20 +137,14 @@ def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
     for n_vars in range(operands + 1):
         sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=operands))
         sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, pair="held_out", operands=operands))
-        for n_banned in range(1, n_vars + 1):
-            name = _numbered("var-restricted", n_vars, n_banned)
-            sets.append(EvalSet(name, n_vars, n_banned=n_banned, operands=operands))
+        sets += _banned_sets("var-restricted", n_vars, operands, "seen")
     return tuple(sets)
 
 
 def _doubly_held_out(operands: int) -> tuple[EvalSet, ...]:
     """Sequences with both held-out values and variables in banned slots."""
-    sets = []
-    for n_vars in range(1, operands + 1):
-        for n_banned in range(1, n_vars + 1):
-            name = _numbered("doubly held out", n_vars, n_banned)
-            sets.append(EvalSet(name, n_vars, pair="held_out", n_banned=n_banned, operands=operands))
-    return tuple(sets)
+    of_counts = [_banned_sets("doubly held out", n_vars, operands, "held_out") for n_vars in range(1, operands + 1)]
+    return tuple(chain.from_iterable(of_counts))
 
 
 # The sets of two operands; the first nine are the paper's.
@@ -188,15 +167,14 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
     """Sequences as in training by the number of links, where there are hops, and with variables assigned twice."""
-    chains, twice = [], []
-    for n_vars in range(1, task.operands + 1):
-        if task.hops:
-            for links in range(task.hops + 1):
-                name = f"{n_vars}-var {_count(links, 'link')}"
-                chains.append(EvalSet(name, n_vars, operands=task.operands, links=links))
-        if task.rebinding:
-            twice.append(EvalSet(f"{n_vars}-var rebound", n_vars, operands=task.operands, rebound=True))
-    return (*chains, *twice)
+    k = task.operands
+    chains = [
+        EvalSet(f"{n_vars}-var {_count(links)}", n_vars, operands=k, links=links)
+        for n_vars in range(1, k + 1)
+        for links in range(task.hops + 1)
+    ]
+    twice = [EvalSet(f"{n_vars}-var rebound", n_vars, operands=k, rebound=True) for n_vars in range(1, k + 1)]
+    return (*(chains if task.hops else ()), *(twice if task.rebinding else ()))
 
 
 def all_sets(task: Task) -> tuple[EvalSet, ...]:
@@ -206,12 +184,8 @@ def all_sets(task: Task) -> tuple[EvalSet, ...]:
 
 # Labels by name. A set for another number of operands may have the same name as one for two, and a label with
 # `triple` instead of `pair`; the one for two operands, which is last here, is taken.
-LABELS = {
-    evalset.name: evalset.label
-    for operands in (4, 3, 1, 2)
-    for evalset in (*_eval_sets(operands), *_doubly_held_out(operands))
-}
-LABELS |= {evalset.name: evalset.label for evalset in CLASS_SETS}
+LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_doubly_held_out(k))}
+LABELS |= {s.name: s.label for s in CLASS_SETS}
 
 
 def any_sums(n_vars: int) -> EvalSet:

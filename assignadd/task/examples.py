@@ -35,12 +35,6 @@ def fitted(text: str, task: Task) -> list[int] | None:
         return None if shorter is None else parse(shorter, task, PADDING)
 
 
-def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
-    """The sequence with token `a` instead of `b`, and `b` instead of `a`."""
-    exchange = {a: b, b: a}
-    return [exchange.get(token, token) for token in tokens]
-
-
 def _shortened(text: str, task: Task) -> str | None:
     """A sequence of the paper, in text form, with as many assignments as fit the task and its numbers mod N.
 
@@ -49,29 +43,26 @@ def _shortened(text: str, task: Task) -> str | None:
     paper = Vocabulary(PAPER)
     tokens = parse(text, PAPER)
     values = assignments(tokens, PAPER)  # the number of each variable
-    operands = _operands(tokens, task)
+    operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
-    variables_first = sorted(values, key=lambda variable: variable not in operands)  # False, an operand, is first
-    variables = variables_first[:most]
+    variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # operands first
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
         return None
-    letters = _letters([paper.name(variable) for variable in variables], task)
-    letter_of = dict(zip(variables, letters, strict=True))
-    parts = [f"{letter_of[v]}={number % task.modulus}" for v, number in values.items() if v in letter_of]
-    words = [letter_of[token] if paper.is_variable(token) else str(token % task.modulus) for token in operands]
-    return ", ".join([*parts, f"{task.sign.join(words)}=?"])
+    letters = [paper.name(variable) for variable in variables]
+    free = iter([letter for letter in task.variables if letter not in letters])
+    word_of = {
+        variable: letter if letter in task.variables else next(free)
+        for variable, letter in zip(variables, letters, strict=True)
+    }
+    word_of |= {number: str(number % task.modulus) for number in paper.numbers}
+    parts = [f"{word_of[variable]}={word_of[number]}" for variable, number in values.items() if variable in variables]
+    return ", ".join([*parts, f"{task.sign.join(word_of[operand] for operand in operands)}=?"])
 
 
-def _operands(tokens: list[int], task: Task) -> list[int]:
-    """As many operands as the task has: those of a sequence of the paper, then the numbers 1 and 2."""
-    of_paper = [tokens[slot] for slot in operand_slots(PAPER)]
-    return [*of_paper, 1, 2][: task.operands]
-
-
-def _letters(wanted: list[str], task: Task) -> list[str]:
-    """The wanted letters, with other letters of the task instead of those that it does not have."""
-    free = [letter for letter in task.variables if letter not in wanted]
-    return [letter if letter in task.variables else free.pop(0) for letter in wanted]
+def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
+    """The sequence with token `a` instead of `b`, and `b` instead of `a`."""
+    exchange = {a: b, b: a}
+    return [exchange.get(token, token) for token in tokens]
 
 
 def names(tokens: list[int], task: Task) -> list[str]:

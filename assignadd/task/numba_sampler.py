@@ -6,6 +6,7 @@ numbers are unsigned 64-bit integers, since Numba converts the sum of a signed a
 
 from __future__ import annotations
 
+from collections import namedtuple
 from functools import partial
 from pathlib import Path
 
@@ -43,38 +44,44 @@ SCRATCH_COLUMNS = 32  # at least the number of variables
 compiled = partial(kept, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
 
+# The tables of a `Sampler`, its sizes and its token ids, as compiled code takes them.
+Law = namedtuple(
+    "Law",
+    "stream thresholds kinds choices n_pairs pairs new_words N V most prefix k plus equals pad first_variable",
+)
+
+
 class CompiledSampler:
     """Draws sequences by compiled code from the tables of a `Sampler`."""
 
     def __init__(self, tables: SamplingTables):
         task, vocabulary = tables.task, Vocabulary(tables.task)
-        sizes = (task.modulus, task.n_vars, task.max_assignments, task.prefix, task.operands)
-        ids = (vocabulary.plus, vocabulary.equals, vocabulary.pad, vocabulary.first_variable)
         self.length = task.length
         self.seeds = _unsigned(tables.seeds)
-        # What `assemble` needs of the tables, in the order in which it unpacks them.
-        self.law = (
-            np.uint64(tables.stream),
-            _unsigned(tables.thresholds),
-            _unsigned(tables.kinds),
-            tables.choices.numpy().astype(np.uint16),
-            _unsigned(tables.n_pairs),
-            tables.pairs.numpy().astype(np.uint16),
-            np.array(tables.new_words, dtype=np.uint8),
-            tuple(np.uint64(size) for size in sizes),
-            tuple(np.uint64(token) for token in ids),
+        self.law = Law(
+            stream=np.uint64(tables.stream),
+            thresholds=_unsigned(tables.thresholds),
+            kinds=_unsigned(tables.kinds),
+            choices=tables.choices.numpy().astype(np.uint16),
+            n_pairs=_unsigned(tables.n_pairs),
+            pairs=tables.pairs.numpy().astype(np.uint16),
+            new_words=np.array(tables.new_words, dtype=np.uint8),
+            N=np.uint64(task.modulus),
+            V=np.uint64(task.n_vars),
+            most=np.uint64(task.max_assignments),
+            prefix=np.uint64(task.prefix),
+            k=np.uint64(task.operands),
+            plus=np.uint64(vocabulary.plus),
+            equals=np.uint64(vocabulary.equals),
+            pad=np.uint64(vocabulary.pad),
+            first_variable=np.uint64(vocabulary.first_variable),
         )
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
-        n_models = len(self.seeds)
-        shape: tuple[int, ...]
-        if isinstance(step, Tensor):
-            steps = step.to("cpu", torch.int64).numpy().reshape(-1)
-            shape = (n_models, rows) if step.dim() == 0 else (len(steps), n_models, rows)
-        else:
-            steps = np.array([step], dtype=np.int64)
-            shape = (n_models, rows)
+        has_axis_of_steps = isinstance(step, Tensor) and step.dim() > 0
+        steps = np.asarray(step.cpu() if isinstance(step, Tensor) else step, dtype=np.int64).reshape(-1)
+        shape = (len(steps), len(self.seeds), rows)[0 if has_axis_of_steps else 1 :]
         # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
         tokens = np.empty((*shape, self.length), dtype=np.int64)
         labels = np.empty(shape, dtype=np.int64)
@@ -97,13 +104,9 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 
 @compiled
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
-    """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on.
-
-    `law` is `CompiledSampler.law`.
-    """
-    stream, new_words = law[0], law[6]
+    """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on."""
     n_words = ONE
-    for new_word in new_words:
+    for new_word in law.new_words:
         n_words = max(n_words, new_word + ONE)
     whole_blocks = (n_words + THREE) // FOUR * FOUR  # words are made in blocks of four
     words = np.empty((ROWS_AT_ONCE, whole_blocks), dtype=np.uint32)
@@ -113,7 +116,7 @@ def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
         for model in range(np.uint64(len(seeds))):
             for start in range(ZERO, n_rows, ROWS_AT_ONCE):
                 n = min(ROWS_AT_ONCE, n_rows - start)
-                fill_words(seeds[model], stream, step, np.uint64(first_row) + start, n, words)
+                fill_words(seeds[model], law.stream, step, np.uint64(first_row) + start, n, words)
                 assemble(words, n, model, law, tokens, labels, out, scratch)
                 out += n
 
@@ -154,10 +157,10 @@ def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
     The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
     draw uses what remains of the word of the draw before. `most` is the largest number of assignments.
     """
-    stream, thresholds, kinds, choices, n_pairs, pairs, new_words, sizes, ids = law
-    N, V, most, prefix, k = sizes
-    plus, equals, pad, first_variable = ids
-    is_training = stream == DATA
+    thresholds, kinds, choices = law.thresholds, law.kinds, law.choices
+    n_pairs, pairs, new_words = law.n_pairs, law.pairs, law.new_words
+    most, prefix, k = law.most, law.prefix, law.k
+    is_training = law.stream == DATA
     most_pads = prefix - TWO  # with one assignment
     # The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands'
     # slots, their variables and values, and then the PADs, the distractors' variables and the distractors' values.
@@ -222,9 +225,9 @@ def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
             scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
 
         # Distinct variables other than the operands, by a partial Fisher-Yates shuffle of as many numbers as are left.
-        for i in range(V):
+        for i in range(law.V):
             scratch[DECK, i] = i
-        n_others = V - n_variables
+        n_others = law.V - n_variables
         for i in range(most):
             if new_words[draw_distractors + i]:
                 word = np.uint64(words[row, new_words[draw_distractors + i]])
@@ -233,17 +236,17 @@ def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
             scratch[DECK, i + drawn] = scratch[DECK, i]
             for j in range(n_variables):  # moves up past each operand, from the first on
                 variable += np.uint64(variable >= choices[choice, j])
-            scratch[DEALT, i] = variable + first_variable
+            scratch[DEALT, i] = variable + law.first_variable
 
         # All assignments with distractors, then those of the operands over them. Assignments from the n-th on, and
         # those of literals, are written where the operator and what follows it overwrite them later.
         for i in range(prefix):
-            tokens[out, i] = pad
+            tokens[out, i] = law.pad
         start = ZERO
         for i in range(most):
             if new_words[draw_values + i]:
                 word = np.uint64(words[row, new_words[draw_values + i]])
-            value, word = digit(word, N)
+            value, word = digit(word, law.N)
             start = min(start + scratch[PADS, i], prefix)
             scratch[STARTS, i] = start
             n_distractors_before = i
@@ -259,9 +262,9 @@ def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
             tokens[out, start + ONE] = pairs[model, pair, i]
 
         # The operator, the operands and `=`.
-        tokens[out, prefix] = plus
+        tokens[out, prefix] = law.plus
         for i in range(k):
             is_variable = kind >> i & ONE
             tokens[out, prefix + ONE + i] = choices[choice, k + i] if is_variable else pairs[model, pair, i]
-        tokens[out, prefix + ONE + k] = equals
+        tokens[out, prefix + ONE + k] = law.equals
         out += ONE

@@ -44,20 +44,16 @@ class RandomWords:
     """Random numbers for `rows` sequences: a function of the seed, the step and the row alone.
 
     Each call returns fresh numbers. Sequences that take all randomness from here are the same whenever they are drawn.
+    `rows` is the number of sequences, or the number of each of them; seeds and steps broadcast with these.
     """
 
-    def __init__(self, rows: int, seed: int = 0, step: int = 0):
-        self._at(torch.tensor(seed), torch.tensor(step), torch.arange(rows), Stream.DATA)
-
-    def _at(self, seed: Tensor, step: Tensor, row: Tensor, stream: Stream) -> RandomWords:
-        self._seed, self._step, self._row = (part.flatten() for part in torch.broadcast_tensors(seed, step, row))
+    def __init__(
+        self, rows: int | Tensor, seed: int | Tensor = 0, step: int | Tensor = 0, stream: Stream = Stream.DATA
+    ):
+        row = rows if isinstance(rows, Tensor) else torch.arange(rows)
+        at = torch.broadcast_tensors(row, torch.as_tensor(seed), torch.as_tensor(step, device=row.device))
+        self._row, self._seed, self._step = (part.flatten() for part in at)
         self._stream, self._blocks = stream, 0
-        return self
-
-    @classmethod
-    def of(cls, seed: Tensor, step: Tensor, row: Tensor, stream: Stream) -> RandomWords:
-        """Those of these seeds, steps and rows, which broadcast together, in the order of the elements."""
-        return cls.__new__(cls)._at(seed, step, row, stream)
 
     def __len__(self) -> int:
         """The number of sequences, B."""
@@ -102,6 +98,7 @@ class RandomWords:
 class OwnTask(Protocol):
     """What a task of the user's has: sizes, names of evaluation sets, and a function that draws sequences."""
 
+    # Properties, as a task may have constants of any type that fits.
     @property
     def n_tokens(self) -> int:
         """Token ids are 0..n_tokens-1."""
@@ -174,16 +171,14 @@ def loaded(file: TaskFile) -> Loaded:
 def _tried(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
     """The first sequences of a set; a UserError if they depend on more than the words of their row."""
     rows = torch.arange(ROWS_TRIED)
-    zero = torch.tensor(0)
-    whole, again, part = (
-        _checked(task, file, RandomWords.of(zero, zero, some, Stream.DATA), name) for some in (rows, rows, rows[3:])
-    )
-    if not all(map(torch.equal, whole, again)):
+    whole = _checked(task, file, RandomWords(rows), name)
+    if not all(map(torch.equal, whole, _checked(task, file, RandomWords(rows), name))):
         raise UserError(
             f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: "
             "take all random numbers from words"
         )
-    if not all(torch.equal(a[3:], b) for a, b in zip(whole, part, strict=True)):
+    part = _checked(task, file, RandomWords(rows[3:]), name)
+    if not all(torch.equal(of_all[3:], of_part) for of_all, of_part in zip(whole, part, strict=True)):
         raise UserError(
             f"{file.name}: a sequence of draw(words, {name!r}) depends on the others: "
             "compute each row from its own words"
@@ -209,22 +204,25 @@ def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tup
 def _checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
     """The tokens and answers of a draw, as whole numbers; a UserError unless they are those of the task's sizes."""
     tokens, answers = _drawn(task, file.name, random_words, set)
-    B, where = len(random_words), f"{file.name}: draw(words, {set!r}) returned"
-    shape = (B, file.length) if file.everywhere else (B,)
-    for name, tensor, expected, least, size in (
-        ("tokens", tokens, (B, file.length), 0, file.n_tokens),
-        ("answers", answers, shape, -1 if file.everywhere else 0, file.n_answers),
-    ):
-        if tensor.shape != expected or tensor.is_floating_point() or tensor.is_complex():
-            raise UserError(
-                f"{where} {name} {tuple(tensor.shape)} of {tensor.dtype}: expected whole numbers {expected}"
-            )
-        low, high = map(int, tensor.aminmax())
-        if not least <= low <= high < size:
-            raise UserError(f"{where} {name} from {low} to {high}: expected {least} to {size - 1}")
-    if file.everywhere and not bool((answers >= 0).any(1).all()):
-        raise UserError(f"{where} a sequence without an answer: expected at least one that is not -1")
+    where = f"{file.name}: draw(words, {set!r}) returned"
+    shape = (len(random_words), file.length)
+    _check_part(f"{where} tokens", tokens, shape, range(file.n_tokens))
+    if file.everywhere:
+        _check_part(f"{where} answers", answers, shape, range(-1, file.n_answers))
+        if not bool((answers >= 0).any(1).all()):
+            raise UserError(f"{where} a sequence without an answer: expected at least one that is not -1")
+    else:
+        _check_part(f"{where} answers", answers, shape[:1], range(file.n_answers))
     return tokens.long(), answers.long()
+
+
+def _check_part(what: str, tensor: Tensor, shape: tuple[int, ...], accepted: range) -> None:
+    """A UserError about this tensor, unless it has whole numbers in this range and this shape."""
+    if tensor.shape != shape or tensor.is_floating_point() or tensor.is_complex():
+        raise UserError(f"{what} {tuple(tensor.shape)} of {tensor.dtype}: expected whole numbers {shape}")
+    low, high = map(int, tensor.aminmax())
+    if low < accepted[0] or high > accepted[-1]:
+        raise UserError(f"{what} from {low} to {high}: expected {accepted[0]} to {accepted[-1]}")
 
 
 class UserSampler:
@@ -239,20 +237,18 @@ class UserSampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
-        device = self.seeds.device
-        row = torch.arange(first_row, first_row + rows, device=device)
-        at = torch.broadcast_tensors(self.seeds[:, None], torch.as_tensor(step, device=device), row)
-        shape = at[0].shape  # (..., M, B)
+        row, seeds = torch.arange(first_row, first_row + rows, device=self.seeds.device), self.seeds[:, None]
+        axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
         if (rows, first_row) not in self._fixed:
-            random_words = RandomWords.of(at[0], at[1], at[2], self._stream)
+            random_words = RandomWords(row, seeds, step, self._stream)
             drawn = _checked(self._task, self._file, random_words, self._set)
-            tokens, answers = (part.view(*shape, *part.shape[1:]) for part in drawn)
+            tokens, answers = (part.view(*axes, *part.shape[1:]) for part in drawn)
             if random_words._blocks:  # numbers were drawn, and those of another step are others
                 return Batch(tokens, answers)
-            first_step = (0,) * (len(shape) - 2)
+            first_step = (0,) * (len(axes) - 2)
             self._fixed[rows, first_row] = Batch(tokens[first_step].clone(), answers[first_step].clone())
         fixed = self._fixed[rows, first_row]
-        return Batch(*(part.expand(*shape, *part.shape[2:]) for part in (fixed.tokens, fixed.labels)))
+        return Batch(fixed.tokens.expand(*axes, -1), fixed.labels.expand(*axes, *fixed.labels.shape[2:]))
 
 
 def sampler_of(

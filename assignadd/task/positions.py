@@ -58,21 +58,22 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     is_variable = operands >= Vocabulary(task).first_variable
     assigned_at, number_at = _follow_links(task, tokens, operands)
     value_positions = torch.where(is_variable, number_at, slots)
-    assigned = tokens < task.modulus
-    assigned[..., task.prefix :] = False
     return Roles(
         value_positions=value_positions,
         values=tokens.gather(-1, value_positions),
         is_variable=is_variable,
-        assigned=assigned,
+        assigned=(tokens < task.modulus) & _in_prefix(task, tokens),
         variable_positions=torch.where(is_variable, assigned_at, -1),
     )
 
 
+def _in_prefix(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, " T"]:
+    return torch.arange(task.length, device=tokens.device) < task.prefix
+
+
 def _assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B T"]:
     """A mask of the tokens on the left of an assignment: variables in the prefix that are not on the right of one."""
-    starts = tokens >= Vocabulary(task).first_variable
-    starts[..., task.prefix :] = False
+    starts = (tokens >= Vocabulary(task).first_variable) & _in_prefix(task, tokens)
     if task.hops:  # variables may be on the right too: directly after a variable on the left
         for t in range(1, task.prefix):
             starts[..., t] &= ~starts[..., t - 1]
@@ -156,20 +157,20 @@ class Positions:
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with this role, or at this position."""
         position = torch.arange(self.task.length, device=self.tokens.device)  # (T,)
-        if isinstance(place, int) or place.isdecimal():
+        if str(place).isdecimal():
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
             return (position == int(place)).expand(self.tokens.shape)
         if place == "assigned":
             return self.roles.assigned
         if place == "distractors":
-            value_roles = tuple(f"{operand}_value" for operand in operand_names(self.task))
-            return self.roles.assigned & ~self.any_of(value_roles)
+            is_value = (position == self.roles.value_positions[..., None]).any(1)  # of any operand
+            return self.roles.assigned & ~is_value
         if place == "pads":
             return self.tokens == Vocabulary(self.task).pad
         if place == "variables":
             return _assignment_starts(self.task, self.tokens)
-        return position == self.position(place).unsqueeze(1)
+        return position == self.position(str(place)).unsqueeze(1)
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""

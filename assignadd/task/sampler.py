@@ -98,7 +98,7 @@ class Sampler:
         self._chains = Chains(task, evalset) if has_chains(task) else None
         self._per_variable = self._chains.per_variable if self._chains else 1
         """The least number of assignments for each operand that is a variable."""
-        choices = self._operand_choices(evalset)
+        choices = _choices_of_kinds(task, evalset, self._per_variable)
         n_pairs, pairs = _pairs(tasks, seen, evalset.pair if evalset else "seen", weighted=evalset is None)
         thresholds = _thresholds(tasks, choices, evalset, literals)
         counts = torch.tensor([len(of_kind) for of_kind in choices])  # (kinds,)
@@ -116,21 +116,6 @@ class Sampler:
             pairs=pairs.to(device),
             new_words=word_of_each_draw(self._bounds(len(operands))),
         )
-
-    def _operand_choices(self, evalset: EvalSet | None) -> Choices:
-        """The operands that each kind of sequences may have; none for a kind that the set does not have."""
-        choices: Choices = []
-        for kind in kinds(self.task):
-            n_vars = kind.bit_count()
-            fits = n_vars * self._per_variable <= self.task.max_assignments
-            if fits and evalset is None:
-                choices.append(operand_choices(self.task, kind, n_banned=0))
-            elif fits and evalset is not None and n_vars == evalset.n_vars:
-                of_kind = operand_choices(self.task, kind, evalset.n_banned)
-                choices.append([operands for operands in of_kind if evalset.allows(operands)])
-            else:
-                choices.append([])
-        return choices
 
     def _bounds(self, n_choices: int) -> list[int]:
         """The largest bound of every draw, in the order in which `_assemble` draws."""
@@ -155,13 +140,9 @@ class Sampler:
     def _padded_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
         """The same sequences with all padding before the assignments, whose order stays."""
         prefix = tokens[..., : self.task.prefix]
-        is_pad = prefix == self.vocabulary.pad
-        n_pads = is_pad.sum(-1, keepdim=True)
-        new_position_of_pad = is_pad.cumsum(-1) - 1
-        new_position_of_other = n_pads + (~is_pad).cumsum(-1) - 1
-        new_position = torch.where(is_pad, new_position_of_pad, new_position_of_other)
-        moved = torch.empty_like(prefix).scatter_(-1, new_position, prefix)
-        return torch.cat([moved, tokens[..., self.task.prefix :]], -1)
+        is_no_pad = (prefix != self.vocabulary.pad).long()
+        pads_first = is_no_pad.argsort(dim=-1, stable=True)
+        return torch.cat([prefix.gather(-1, pads_first), tokens[..., self.task.prefix :]], -1)
 
     @cached_property
     def _compiled(self) -> Any:
@@ -206,7 +187,7 @@ class Sampler:
         starts = self._assignment_starts(n, draw)
         distractors = self._distractors(in_order, draw)
         if self._chains:
-            left, right = self._chains.assignments(n, operands, values, distractors, draw)
+            left, right = self._chains.draw_assignments(n, operands, values, distractors, draw)
         else:
             left, right = self._assignments(slots, operands, values, distractors, draw)
 
@@ -317,6 +298,22 @@ class Sampler:
         return left, right
 
 
+def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> Choices:
+    """For each kind, the operands that its sequences may have; none for a kind that the set does not have."""
+    choices: Choices = []
+    for kind in kinds(task):
+        n_vars = kind.bit_count()
+        if n_vars * per_variable > task.max_assignments:
+            choices.append([])
+        elif evalset is None:
+            choices.append(operand_choices(task, kind, n_banned=0))
+        elif n_vars != evalset.n_vars:
+            choices.append([])
+        else:
+            choices.append([c for c in operand_choices(task, kind, evalset.n_banned) if evalset.allows(c)])
+    return choices
+
+
 def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) -> tuple[Tensor, Tensor]:
     """How many tuples of values each model's sequences have, (M,); the values of each and its answer, (M, P, k + 1).
 
@@ -349,11 +346,9 @@ def _thresholds(
     equal_shares = [1.0] * len(choices)
     mixes = [task.mix if evalset is None else equal_shares for task in tasks]
     shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
-    has_no_choice = [len(of_kind) == 0 for of_kind in choices]
-    shares[:, has_no_choice] = 0
+    shares[:, [not of_kind for of_kind in choices]] = 0
     if literals is not None:
-        has_no_literals = [not has_literals for has_literals in literals]
-        shares[has_no_literals, 0] = 0  # kind 0 has no variables
+        shares[[not has_literals for has_literals in literals], 0] = 0  # kind 0 has no variables
     if not (shares.sum(1) > 0).all():
         bans = ("banned_first", "banned_second", "banned_further")[: tasks[0].operands]
         fields = ("n_vars", "max_assignments", *bans)

@@ -20,7 +20,12 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
 
     Splits of one seed are nested: a tuple that is seen at some fraction f is seen at every larger one.
     """
-    bits = _bits_of_tuples(task, seed)
+    codes = torch.arange(math.prod(task.tuples))
+    high, low = words(torch.tensor(seed), Stream.SPLIT, torch.tensor(0), codes, 2)  # 32 bits each
+    bits = (high << 31) | (low >> 1)  # 63 for each tuple, so that int64 keeps them positive
+    if task.unordered_split:
+        mirrored = codes.view(task.tuples).T.flatten()  # the code of (m, n) for each (n, m)
+        bits = bits[torch.minimum(codes, mirrored)]
     seen = _mask_of(task, bits.argsort(stable=True)[: task.n_seen])
     if task.unordered_split:
         # Both orders of a pair are neighbours in the permutation. Where it ends between them, the second is seen too.
@@ -34,18 +39,6 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
         is_apart = (numbers[:, None] - numbers) % task.modulus == task.held_out_distance  # (N, N)
         seen &= ~(is_apart | is_apart.T)
     return seen
-
-
-def _bits_of_tuples(task: Task, seed: int) -> Int[Tensor, " codes"]:
-    """63 random bits for each tuple, whose order is the permutation; the same for both orders of unordered pairs."""
-    codes = torch.arange(math.prod(task.tuples))
-    step = torch.zeros((), dtype=torch.int64)
-    high, low = words(torch.tensor(seed), Stream.SPLIT, step, codes, 2)  # 32 bits each
-    bits = (high << 31) | (low >> 1)  # 63, so that int64 keeps them positive
-    if task.unordered_split:
-        mirrored = codes.view(task.tuples).T.flatten()  # the code of (m, n) for each (n, m)
-        bits = bits[torch.minimum(codes, mirrored)]
-    return bits
 
 
 def _ranks_of_numbers(task: Task, bits: Int[Tensor, " codes"]) -> Int[Tensor, " N"]:

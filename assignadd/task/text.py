@@ -41,8 +41,7 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
     if not text.strip():
         operands = ["a", *["0"] * (task.operands - 1)]
         raise ParseError(1, f"a sequence such as a=1, {task.sign.join(operands)}=?", "")
-    is_text_form = re.search(TEXT_FORM.format(re.escape(task.sign)), text)
-    if is_text_form:
+    if re.search(TEXT_FORM.format(re.escape(task.sign)), text):
         return _read_text(_Reader(text, TEXT_WORD, task), padding)
     return _read_tokens(_Reader(text, TOKEN_WORD, task))
 
@@ -67,15 +66,13 @@ def answer(tokens: Sequence[int], task: Task) -> int:
 
 def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, ...]:
     """The numbers that the sequence adds, as literals or as values of variables."""
-    value_of_literal = {number: number for number in Vocabulary(task).numbers}  # a number is its own token
-    value_of = value_of_literal | assignments(tokens, task)
-    return tuple(value_of[token] for token in _operands(tokens, task))
+    values = assignments(tokens, task)
+    return tuple(values.get(token, token) for token in _operands(tokens, task))  # a number is its own token
 
 
 def _operands(tokens: Sequence[int], task: Task) -> Sequence[int]:
-    """The tokens of the operands, which are between the operator and `=`."""
-    first_slot = task.prefix + 1
-    return tokens[first_slot : first_slot + task.operands]
+    """The tokens between the operator and `=`."""
+    return tokens[task.prefix + 1 : task.prefix + 1 + task.operands]
 
 
 def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
@@ -88,14 +85,10 @@ def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
 
 def _assigned(tokens: Sequence[int], task: Task) -> Iterator[tuple[int, int]]:
     """The variable and the right side, a number or a variable, of each assignment."""
-    vocabulary = Vocabulary(task)
-    position = 0
-    while position < task.prefix:
-        if vocabulary.is_variable(tokens[position]):
-            yield tokens[position], tokens[position + 1]
-            position += 2
-        else:
-            position += 1  # a PAD
+    prefix = iter(tokens[: task.prefix])
+    for token in prefix:
+        if Vocabulary(task).is_variable(token):  # else a PAD
+            yield token, next(prefix)
 
 
 class _Reader:
@@ -104,11 +97,9 @@ class _Reader:
     def __init__(self, text: str, word_pattern: re.Pattern[str], task: Task):
         self.task = task
         self.vocabulary = Vocabulary(task)
-        # Tokens by their names: of all numbers, of all variables, and of the variables assigned so far.
         self.numbers = {self.vocabulary.name(token): token for token in self.vocabulary.numbers}
         self.variables = {self.vocabulary.name(token): token for token in self.vocabulary.variables}
-        self.assigned: dict[str, int] = {}
-        self._links: dict[str, int] = {}  # how many links each assigned variable is away from its number
+        self.n_links: dict[str, int] = {}  # how many links each variable assigned so far is away from its number
         self._n_assignments = 0
         self.query = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
         words = [(match.start() + 1, match.group()) for match in word_pattern.finditer(text)]
@@ -121,19 +112,17 @@ class _Reader:
         """The next word; empty at the end."""
         return self._words[self._next][1]
 
-    @property
-    def at_addition(self) -> bool:
-        """Whether the addition `x+y=` begins here, and not an assignment `v=n`.
+    def is_at_query(self) -> bool:
+        """Whether the question `x+y=` comes next, and not an assignment `v=n`.
 
         The operator decides or, without one, whether the word can be an operand. With one operand there is no operator:
-        `v=?` begins here if `=` is followed by `?` or the end.
+        it is `v=?` if `=` is followed by `?` or the end.
         """
-        second_word = self._words[self._next + 1][1]
-        third_word = self._words[self._next + 2][1]
-        if self.task.operands == 1 and second_word == "=":
-            return third_word in ("?", "")
-        is_operand = self.word in self.numbers or self.word in self.assigned
-        return second_word == self.task.sign or (second_word != "=" and is_operand)
+        (_, first), (_, second), (_, third) = self._words[self._next : self._next + 3]
+        if self.task.operands == 1 and second == "=":
+            return third in ("?", "")
+        is_operand = first in self.numbers or first in self.n_links
+        return second == self.task.sign or (second != "=" and is_operand)
 
     def error(self, expected: str) -> ParseError:
         """The error that the next word is not what is expected."""
@@ -154,7 +143,7 @@ class _Reader:
         The variable must be new (except with rebinding), and its assignment must fit into the prefix. On the right is a
         number or, with hops, another variable.
         """
-        if self.word in self.assigned and not self.task.rebinding:
+        if self.word in self.n_links and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
         if self._n_assignments == most and self.word in self.variables:
@@ -162,21 +151,15 @@ class _Reader:
         name = self.take(self.variables, f"a variable among {self.task.variables}")
         if sign is not None:
             self.take([sign], f"'{sign}'")
-        # The variables that may be on the right, with the number of links if they are.
-        links = {
-            variable: n_links + 1
-            for variable, n_links in self._links.items()
-            if n_links < self.task.hops and variable != name
-        }
+        hops = self.task.hops
+        linked = [variable for variable, n_links in self.n_links.items() if n_links < hops and variable != name]
         expected = f"a number from 0 to {self.task.modulus - 1}"
-        if links:
-            expected += f" or a variable assigned before, at most {self.task.hops} links from its number"
-        right = self.take([*self.numbers, *links], expected)
-        self.assigned[name] = self.variables[name]
-        self._links[name] = links.get(right, 0)
+        if linked:
+            expected += f" or a variable assigned before, at most {hops} links from its number"
+        right = self.take([*self.numbers, *linked], expected)
+        self.n_links[name] = self.n_links[right] + 1 if right in linked else 0
         self._n_assignments += 1
-        right_token = self.numbers[right] if right in self.numbers else self.variables[right]
-        return [self.variables[name], right_token]
+        return [self.variables[name], self.numbers[right] if right in self.numbers else self.variables[right]]
 
     def query_tokens(self, sign: str | None) -> list[int]:
         """The tokens from the operator on, read from the first operand on: numbers or different assigned variables.
@@ -184,15 +167,17 @@ class _Reader:
         In the text form `sign` stands between the operands.
         """
         operands: list[int] = []
+        used: list[str] = []  # the variables among them
         for i in range(self.task.operands):
             if i and sign is not None:
                 self.take([sign], f"'{sign}'")
-            used = [self.vocabulary.name(token) for token in operands if self.vocabulary.is_variable(token)]
-            accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in used}
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
             if used:
                 expected += f" other than {' and '.join(used)}"
-            operands.append(accepted[self.take(accepted, expected)])
+            word = self.take([*self.numbers, *(name for name in self.n_links if name not in used)], expected)
+            if word in self.variables:
+                used.append(word)
+            operands.append(self.numbers[word] if word in self.numbers else self.variables[word])
         self.take(["="], "'='")
         return [self.vocabulary.plus, *operands, self.vocabulary.equals]
 
@@ -200,7 +185,7 @@ class _Reader:
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     """The T tokens of a sequence in the text form `v=n, v=n, ..., x+y=?`; `padding` is a seed, as in `parse`."""
     assigned: list[list[int]] = []
-    while not reader.at_addition:
+    while not reader.is_at_query():
         assigned.append(reader.assignment("="))
         reader.take([","], f"',' and then {reader.query}")
     if not assigned:
@@ -208,9 +193,8 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     query = reader.query_tokens(reader.task.sign)
     reader.take(["?", ""], "'?' or the end")
     reader.take([""], f"nothing after {reader.query}")
+    gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
     prefix: list[int] = []
-    n_pads = reader.task.prefix - 2 * len(assigned)
-    gaps = _gaps(n_pads, len(assigned) + 1, padding)
     for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # behind the last gap is no assignment
         prefix += [reader.vocabulary.pad] * gap + assignment
     return prefix + query
@@ -242,7 +226,7 @@ def _read_tokens(reader: _Reader) -> list[int]:
             prefix += reader.assignment(None)
         if len(prefix) > most:
             raise too_long
-    if not reader.assigned:
+    if not reader.n_links:
         raise reader.error(f"an assignment such as a 1 before {reader.query}")
     reader.take([sign], f"'{sign}'")
     query = reader.query_tokens(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignadd.config import Task
@@ -28,53 +27,26 @@ def sizes_of(task: Task) -> Sizes:
     return Sizes(Vocabulary(task).size, task.length, task.modulus)
 
 
-@dataclass(frozen=True)
 class Vocabulary:
-    """The token ids of a task."""
+    """The token ids of a task: `numbers` (each its own token), `plus` (the operator, whatever it is), `equals`, `pad`,
+    and from `first_variable` on the `variables`, in the order of the alphabet; `size` of them in all."""
 
-    task: Task
-
-    @property
-    def plus(self) -> int:
-        """The operator, `+` in the paper."""
-        return self.task.modulus
-
-    @property
-    def equals(self) -> int:
-        """The token `=`."""
-        return self.task.modulus + 1
-
-    @property
-    def pad(self) -> int:
-        """The padding token."""
-        return self.task.modulus + 2
-
-    @property
-    def first_variable(self) -> int:
-        """The token of the variable `a`; all variables follow, in the order of the alphabet."""
-        return self.task.modulus + 3
-
-    @property
-    def size(self) -> int:
-        """The number of tokens."""
-        return self.first_variable + self.task.n_vars
-
-    @property
-    def numbers(self) -> range:
-        """The tokens of the numbers 0..N-1: each number is its own token."""
-        return range(self.task.modulus)
-
-    @property
-    def variables(self) -> range:
-        """The tokens of all variables."""
-        return range(self.first_variable, self.size)
+    def __init__(self, task: Task):
+        self.task = task
+        self.numbers = range(task.modulus)
+        self.plus = task.modulus
+        self.equals = task.modulus + 1
+        self.pad = task.modulus + 2
+        self.first_variable = task.modulus + 3
+        self.size = self.first_variable + task.n_vars
+        self.variables = range(self.first_variable, self.size)
 
     def variable(self, letter: str) -> int:
         """The token of the variable with this letter."""
         return self.first_variable + self.task.variables.index(letter)
 
     def is_variable(self, token: int) -> bool:
-        """Whether a token is a variable: the variables are the last tokens of the vocabulary."""
+        """Whether a token is a variable."""
         return token >= self.first_variable
 
     def name(self, token: int) -> str:

@@ -43,7 +43,7 @@ class TableGradient:
         self._edit_layer_1 = slot_scores.add if slot_scores else None
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
-        self._table = table_forward(stack.config, stack.flat.device, stacked=True)
+        self._table = table_forward(stack.config, stack.flat.device, True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
         weights, grads = stack.weights, views(stack.config, self.flat)
@@ -79,30 +79,27 @@ def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor
 
 
 class AnswerFromRows(torch.nn.Module):
-    """The reference transformer's logits at the last position, from one-hot rows (B, T, K) instead of tokens.
+    """The reference transformer's logits, from one-hot rows (B, T, K) instead of tokens.
 
-    As a matrix product, the gradient of W_E is added up in a fixed order, which a gather on a GPU does not do. The
-    last layer is computed at `=` alone, without keys and values of its own for the other positions.
+    As a matrix product, the gradient of W_E is added up in a fixed order, which a gather on a GPU does not do. Unless
+    the task has answers at every position, the last layer is computed at `=` alone, without keys and values of its own
+    for the other positions.
     """
 
     def __init__(self, config: Config):
         super().__init__()
         self.model = Transformer(config)
         self.loss_in_float64 = config.numerics.loss_in_float64
+        self._everywhere = sizes_of(config.task).everywhere
         self._last = LastLayer(self.model)
 
     def forward(self, rows: Tensor) -> Tensor:
         x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos  # (B, T, d)
+        if self._everywhere:
+            return self.model.from_residual(x)  # (B, T, N)
         for block in self.model.blocks[:-1]:
             x = block(x)
         return self._last.answer(x)  # (B, N)
-
-
-class AnswersFromRows(AnswerFromRows):
-    """The same at every position, for a task of the user's own that has answers there."""
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos)
 
 
 class ReferenceGradient:
@@ -115,11 +112,15 @@ class ReferenceGradient:
         self.flat = torch.empty_like(stack.flat)
         self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
         # Tensors that autograd differentiates by, in the memory of the stack: an update of the stack changes them too.
-        # The names are those of the parameters of `AnswerFromRows`.
-        self._weights = {f"model.{name}": weight.detach().requires_grad_() for name, weight in stack.weights.items()}
+        self._weights = {name: weight.detach().requires_grad_() for name, weight in stack.weights.items()}
         self._grads = list(views(stack.config, self.flat).values())
-        kind = AnswersFromRows if sizes_of(stack.config.task).everywhere else AnswerFromRows
-        self._answer = kind(stack.config).to(stack.flat.device)
+        self._prepare(stack)
+
+    def _prepare(self, stack: Stack) -> None:
+        """Prepares the computation of losses."""
+        self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
+        # The names of the weights are those of the parameters of `AnswerFromRows`.
+        self._weights = {f"model.{name}": weight for name, weight in self._weights.items()}
         self._vocabulary = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
         self._loss: Callable[..., Tensor] = answer_losses
         if stack.flat.device.type == "cuda":
@@ -140,11 +141,26 @@ class ReferenceGradient:
 
     def _backward(self, batch: Batch) -> Tensor:
         """The loss of each model, (M,), after one pass of autograd that writes the gradients."""
-        loss = self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
+        losses = self._losses(batch)
         # No model's loss depends on another's weights, so the sum has the gradients of all.
-        grads = torch.autograd.grad(loss.sum(), list(self._weights.values()))
+        grads = torch.autograd.grad(losses.sum(), list(self._weights.values()), materialize_grads=True)
         torch._foreach_copy_(self._grads, grads)
-        return loss.detach()
+        return losses.detach()
+
+    def _losses(self, batch: Batch) -> Tensor:
+        """The mean cross entropy of each model, (M,)."""
+        return self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
+
+
+class NetworkGradient(ReferenceGradient):
+    """Loss and gradient by autograd of a network of the user's own."""
+
+    def _prepare(self, stack: Stack) -> None:
+        self._config, self._loss = stack.config, answer_losses
+
+    def _losses(self, batch: Batch) -> Tensor:
+        logits = logits_of_weights(self._config, self._weights, batch.tokens)
+        return mean_losses(logits.double() if self._config.numerics.loss_in_float64 else logits, batch.labels)
 
 
 def answer_losses(
@@ -177,26 +193,6 @@ def mean_losses(logits: Tensor, labels: Tensor) -> Tensor:
     if labels.dim() == 2:  # (M, B): an answer for each sequence
         return losses.mean(1)
     return losses.sum(1) / (labels >= 0).flatten(1).sum(1)
-
-
-class NetworkGradient(ReferenceGradient):
-    """Loss and gradient by autograd of a network of the user's own."""
-
-    def __init__(self, stack: Stack):
-        self.flat = torch.empty_like(stack.flat)
-        self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
-        self._config = stack.config
-        self._weights = {name: weight.detach().requires_grad_() for name, weight in stack.weights.items()}
-        self._grads = list(views(stack.config, self.flat).values())
-
-    def __call__(self, batch: Batch) -> Tensor:
-        logits = logits_of_weights(self._config, self._weights, batch.tokens)
-        if self._config.numerics.loss_in_float64:
-            logits = logits.double()
-        losses = mean_losses(logits, batch.labels)
-        grads = torch.autograd.grad(losses.sum(), list(self._weights.values()), materialize_grads=True)
-        torch._foreach_copy_(self._grads, grads)
-        return losses.detach()
 
 
 # The gradients after which `kernels` update the weights; `CompiledGradient` does both at once.

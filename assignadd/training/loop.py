@@ -18,9 +18,8 @@ from torch import Tensor
 from assignadd.config import Config, ConfigError, Member, UserError
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import END_EVALUATIONS, end_of_training
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
-from assignadd.runs.manifest import MANIFEST
+from assignadd.runs.manifest import MANIFEST, Environment
 from assignadd.runs.writer import Writer
 from assignadd.training.processes import StopSignals
 from assignadd.training.start import check_start, set_start
@@ -152,10 +151,10 @@ def _train(
     """
     beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
     while (step := trainer.step) < config.optim.steps:
-        until = min(next_stop(config, step), step + beat)
-        trainer.advance(until - step)
+        stop = next_stop(config, step)
+        trainer.advance(min(stop - step, beat))
         commits.check()
-        if is_stop(config, trainer.step):
+        if trainer.step == stop:
             rows = _commit(commits, trainer) or rows  # empty where nothing was evaluated
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
@@ -185,8 +184,12 @@ def _commit(commits: Commits, trainer: Trainer, with_state: bool = False) -> lis
     state = trainer.state() if with_state or saves_state(config, step) else None
     finished = step == config.optim.steps
     evaluation = Future[list[dict[str, Any]]]()
+
+    def rows_once_there() -> Iterator[dict[str, Any]]:
+        yield from evaluation.result()  # whoever asks for the first row waits until the evaluation has ended
+
     try:
-        commits.commit(step, state=state, checkpoint=checkpoint, rows=_rows_of(evaluation), finished=finished)
+        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows_once_there(), finished=finished)
         rows = []
         if is_evaluation(config, step):
             rows = trainer.evaluate(with_measures=is_measurement(config, step))
@@ -195,11 +198,6 @@ def _commit(commits: Commits, trainer: Trainer, with_state: bool = False) -> lis
         evaluation.set_exception(error)
         raise
     return evaluation.result()
-
-
-def _rows_of(evaluation: Future[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """The rows of an evaluation; whoever asks for the first waits until it has ended."""
-    yield from evaluation.result()
 
 
 def is_checkpoint(config: Config, step: int) -> bool:
@@ -242,20 +240,13 @@ def is_evaluation(config: Config, step: int) -> bool:
     return step % config.record.eval_every == 0 or step == config.optim.steps or is_measurement(config, step)
 
 
-def is_stop(config: Config, step: int) -> bool:
-    """Whether anything is written at this step."""
-    return is_checkpoint(config, step) or is_evaluation(config, step)
-
-
 def next_stop(config: Config, step: int) -> int:
     """The first step after this one at which something is written."""
     record = config.record
-    stops = [config.optim.steps]
-    for every in (record.checkpoint_every, record.eval_every, record.measure_every):
-        if every:  # 0 for never
-            stops.append((step // every + 1) * every)
-    stops += [log_spaced for log_spaced in LOG_SPACED if log_spaced > step]
-    return min(stops)
+    intervals = [every for every in (record.checkpoint_every, record.eval_every, record.measure_every) if every > 0]
+    regular = [(step // every + 1) * every for every in intervals]
+    log_spaced = [stop for stop in LOG_SPACED if stop > step]
+    return min(config.optim.steps, *regular, *log_spaced)
 
 
 # A second look at a part of training: the same steps again, bitwise, with checkpoints closer together.
@@ -276,32 +267,6 @@ def zoom(
     if every < 1 or within < 1:
         name, value = ("every", every) if every < 1 else ("within", within)
         raise ConfigError(name, value, "a whole number from 1 on")
-    begin = _from_state(run, first)
-    config = zoomed(run.config, every, last)
-    device = run.provenance["device"].split()[0]  # "cuda" of "cuda (NVIDIA H200)"
-    threads = run.provenance["threads"]
-    again = train_run(path, config, run.members, run.seen, device, threads, listener, begin)
-    differing = []
-    for step in sorted(set(again.steps) & set(run.steps)):
-        if not _same(again.checkpoint(step).flat, run.checkpoint(step).flat):
-            differing.append(step)
-    return again, differing
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Whether weights are equal; NaN in the same places, as in a model that diverged, is equal too."""
-    return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
-
-
-def zoomed(config: Config, every: int, last: int) -> Config:
-    """The configuration with checkpoints and evaluations every `every` steps, and `last` as the last step."""
-    record = dataclasses.replace(config.record, checkpoint_every=every, eval_every=every)
-    optim = dataclasses.replace(config.optim, steps=last)
-    return dataclasses.replace(config, record=record, optim=optim)
-
-
-def _from_state(run: Run, first: int) -> Callable[[Trainer], None]:
-    """A function that brings a trainer to step `first` of a run, from the newest optimizer state up to there."""
     state = run.latest_state(at_most=first)
     if state is None:
         raise RunError(f"run {run.name} keeps no optimizer state to train on from (imported weights have none)")
@@ -310,4 +275,14 @@ def _from_state(run: Run, first: int) -> Callable[[Trainer], None]:
         trainer.load_state(state)
         trainer.advance(first - trainer.step)
 
-    return begin
+    record = dataclasses.replace(run.config.record, checkpoint_every=every, eval_every=every)
+    config = dataclasses.replace(run.config, record=record, optim=dataclasses.replace(run.config.optim, steps=last))
+    device = run.provenance["device"].split()[0]  # "cuda" of "cuda (NVIDIA H200)"
+    threads = run.provenance["threads"]
+    again = train_run(path, config, run.members, run.seen, device, threads, listener, begin)
+    differing = []
+    for step in sorted(set(again.steps) & set(run.steps)):
+        ours, theirs = again.checkpoint(step).flat, run.checkpoint(step).flat
+        if not torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True):  # NaN as in a model that diverged
+            differing.append(step)
+    return again, differing

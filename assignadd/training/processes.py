@@ -18,9 +18,10 @@ import traceback
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -33,7 +34,6 @@ from torch import Tensor
 
 from assignadd.config import UserError
 
-Task = Callable[..., Any]
 PR_SET_PDEATHSIG = 1  # of Linux's <sys/prctl.h>: a signal for this process when its parent dies
 
 
@@ -59,28 +59,25 @@ class ProcessDied(UserError):
 
 
 class ProcessPool:
-    """Processes that each have a part of the items; a task runs on every item in the process that has it.
+    """Processes that each have a part of the items, of which they call methods.
 
-    `tasks` are functions by name, called as task(item, *arguments). With one process, or where the system cannot fork,
-    every task runs in this one.
+    With one process, or where the system cannot fork, every method is called in this one.
     """
 
-    def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
-        self._n_items = len(items)
+    def __init__(self, items: Sequence[Any], processes: int):
+        self._items = items
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
         self._end = weakref.finalize(self, _kill, self._processes)  # called when Python exits, at the latest
         if processes > 1 and can_fork():
             for i in range(processes):  # in turn: the first item to the first process, the second to the second, ...
-                self._fork(items[i::processes], tasks)
-        else:  # only then kept: tasks may refer to whoever has this pool, and neither would be freed
-            self._items, self._tasks = items, tasks
+                self._fork(items[i::processes])
 
-    def _fork(self, items: Sequence[Any], tasks: Mapping[str, Task]) -> None:
+    def _fork(self, items: Sequence[Any]) -> None:
         """Starts a process that has these items, and a pipe to it."""
         context = get_context("fork")
         ours, theirs = context.Pipe()  # its two ends
-        process = context.Process(target=_serve, args=(theirs, items, tasks, os.getpid()), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, items, os.getpid()), daemon=True)
         with warnings.catch_warnings():
             # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -89,21 +86,21 @@ class ProcessPool:
         self._pipes.append(ours)
         self._processes.append(process)
 
-    def call(self, task: str, *arguments: Any) -> list[Any]:
-        """tasks[task](item, *arguments) for every item, in the order of the items."""
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """item.method(*arguments) for every item, in the order of the items."""
         if not self._pipes:
-            return [self._tasks[task](item, *arguments) for item in self._items]
+            return [getattr(item, method)(*arguments) for item in self._items]
         for pipe in self._pipes:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
-                pipe.send((task, arguments))
+                pipe.send((method, arguments))
         replies = [_reply(pipe) for pipe in self._pipes]  # a list from each process
-        results: list[Any] = [None] * self._n_items
+        results: list[Any] = [None] * len(self._items)
         for i, reply in enumerate(replies):
             results[i :: len(replies)] = reply  # as the items were given to the processes
         return results
 
-    def each(self, task: str, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """(i, tasks[task](item, arguments[i])) for every argument, in the order in which they finish.
+    def each(self, method: str, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """(i, item.method(arguments[i])) for every argument, in the order in which they finish.
 
         Each argument goes to the next process that is free. Every process must have a single item.
         """
@@ -114,7 +111,7 @@ class ProcessPool:
             if waiting:
                 place, argument = waiting.popleft()
                 busy[pipe] = place
-                pipe.send((task, (argument,)))
+                pipe.send((method, (argument,)))
 
         for pipe in self._pipes:
             send_next(pipe)
@@ -141,19 +138,20 @@ def _reply(pipe: Connection) -> Any:
     return reply
 
 
-def _pool_for(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> ProcessPool | None:
-    """A pool whose task `call` calls the function with the argument at a place; None where one process is enough.
+@dataclass(frozen=True)
+class _Calls:
+    """Calls of a function. The arguments are not sent to forked processes, which have them."""
 
-    The arguments are not sent, as forked processes have them. The items of the pool are not used.
-    """
-    processes = min(processes, len(arguments))
-    if processes <= 1 or not can_fork():
-        return None
+    function: Callable[[Any], Any]
+    arguments: Sequence[Any]
 
-    def call(_: int, place: int) -> Any:
-        return function(arguments[place])
+    def call(self, place: int) -> Any:
+        return self.function(self.arguments[place])
 
-    return ProcessPool(range(processes), processes, {"call": call})
+    def in_processes(self, processes: int) -> ProcessPool | None:
+        """A pool for the calls; None where one process is enough, or the system cannot fork."""
+        processes = min(processes, len(self.arguments))
+        return ProcessPool([self] * processes, processes) if processes > 1 and can_fork() else None
 
 
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
@@ -162,7 +160,7 @@ def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], proces
     In this process, one after the other, where only one is asked for or the system cannot fork. What the function
     returns is sent here. The function must not use Polars, whose threads a forked process does not have.
     """
-    pool = _pool_for(function, arguments, processes)
+    pool = _Calls(function, arguments).in_processes(processes)
     if pool is None:
         for i, argument in enumerate(arguments):
             yield i, function(argument)
@@ -178,7 +176,7 @@ def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], proc
     With one process, or where the system cannot fork, the calls are made after the body. An error of a call is raised
     after the body; an error of the body stops the calls.
     """
-    pool = _pool_for(function, arguments, processes)
+    pool = _Calls(function, arguments).in_processes(processes)
     if pool is None:
         yield
         for argument in arguments:
@@ -205,11 +203,10 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
         process.join()
 
 
-def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
-    """What a forked process does until it is killed: runs the tasks that come through the pipe, and sends the results.
+def _serve(pipe: Connection, items: Sequence[Any], parent: int) -> None:
+    """What a forked process does until it is killed: calls methods of the items, whose names come through the pipe.
 
-    A task comes as its name and arguments. The answer is a pair: whether it failed, and the results for all items or
-    the text of the error.
+    The reply is a pair: whether it failed, and the results for all items or the text of the error.
     """
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
@@ -218,9 +215,9 @@ def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], pa
     torch.set_num_threads(1)
     ForkingPickler.register(Tensor, _by_value)
     while True:
-        task, arguments = pipe.recv()
+        method, arguments = pipe.recv()
         try:
-            reply: tuple[bool, Any] = False, [tasks[task](item, *arguments) for item in items]
+            reply: tuple[bool, Any] = False, [getattr(item, method)(*arguments) for item in items]
         except Exception:
             reply = True, traceback.format_exc()
         pipe.send(reply)

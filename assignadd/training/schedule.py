@@ -33,6 +33,8 @@ class Rates:
 
     def __init__(self, optims: Sequence[Optim], device: torch.device):
         column = partial(torch.tensor, dtype=torch.float64, device=device)  # (M, 1)
+        self.change = any(optim.warmup or optim.later_lr is not None for optim in optims)
+        """Whether any rate ever changes."""
         self._first = column([[o.lr] for o in optims])
         self._later = column([[o.lr if o.later_lr is None else o.later_lr] for o in optims])
         self._later_from = column([[o.later_from] for o in optims])
@@ -141,14 +143,6 @@ class LiteralsLater:
 Drawing = Sampler | UserSampler | LiteralsLater
 
 
-def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
-    """The schedules of the models' learning rates; None where no rate ever changes."""
-    optims = [config.optim for config in configs]
-    if not any(optim.warmup or optim.later_lr is not None for optim in optims):
-        return None
-    return Rates(optims, device)
-
-
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
     """The models' frozen weights; None where no model ever has any."""
     if all(_frozen_part(config.optim) == "none" for config in configs):
@@ -176,21 +170,23 @@ def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.devi
     return LiteralsLater(always, at_first, literals_from)
 
 
+def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
+    """Name -> shape of the weights of a part of one model: QK1 or another, `all` of them, or `none`."""
+    shapes = weight_shapes(config)
+    if part == "all":
+        return shapes
+    prefixes: tuple[str, ...] = ()
+    if part == "W_E":
+        prefixes = ("embed.W_E",)
+    elif part != "none":
+        kind, layer = part[:-1], int(part[-1])
+        prefixes = tuple(f"blocks.{layer - 1}.{name}" for name in WEIGHTS[kind])
+    return {name: shape for name, shape in shapes.items() if name.startswith(prefixes)}
+
+
 def _frozen_part(optim: Optim) -> str:
     """The part that is frozen at some step, such as QK1, or `none`."""
     return optim.frozen if optim.frozen_until else "none"
-
-
-def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model, such as QK1; empty for `none`."""
-    if part == "none":
-        return {}
-    if part == "W_E":
-        prefixes: tuple[str, ...] = ("embed.W_E",)
-    else:
-        kind, layer = part[:-1], int(part[-1])
-        prefixes = tuple(f"blocks.{layer - 1}.{name}" for name in WEIGHTS[kind])
-    return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}
 
 
 def _frozen_weights(config: Config) -> Bool[Tensor, " P"]:

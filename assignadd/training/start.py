@@ -9,7 +9,7 @@ from torch import Tensor
 
 from assignadd.config import INITIAL, NETWORK, Config, ConfigError, Start, UserError
 from assignadd.config.errors import printable, shortened
-from assignadd.model.stack import Shape, Stack, initial_stack, weight_shapes
+from assignadd.model.stack import Stack, initial_stack
 from assignadd.runs.folder import Run, open_run
 from assignadd.training.schedule import shapes_of_part
 from assignadd.training.trainer import Trainer
@@ -20,23 +20,21 @@ class Networks:
 
     def __init__(self) -> None:
         self._open = cache(open_run)
-        self._read = cache(_checkpoint)
+        self._model_at = cache(Run.model_at)
 
     def weights(self, config: Config, network: str) -> Stack:
-        """The network with this name, a stack of one; `config` is that of the model that takes its weights."""
+        """The network with this name, a stack of one; `config` is that of the model that takes its weights.
+
+        Without a step, it is that of the last checkpoint.
+        """
         match = NETWORK.fullmatch(network)
         assert match is not None, "checked with the settings"
         seed, step = int(match["seed"]), match["step"]
         if match["run"] == INITIAL and step is None:
             return initial_stack(config, [seed])
         run = self._open(match["run"])
-        return self._read(run, run.index_of(seed), None if step is None else int(step))
-
-
-def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
-    """Model number `index` of a run at a step; at its last checkpoint where that is None."""
-    _, model = run.model_at(step, index)
-    return model
+        _, model = self._model_at(run, None if step is None else int(step), run.index_of(seed))
+        return model
 
 
 def check_start(configs: Sequence[Config]) -> None:
@@ -72,17 +70,11 @@ def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, T
         except (UserError, OSError) as error:
             reason = shortened(printable(str(error)), 200)
             raise ConfigError(f"start.{setting}", network, f"a network that can be read ({reason})") from error
-        here = _shapes(config, part)  # of the model that takes the weights
-        there = _shapes(stack.config, part)
-        differing = [name for name in [*here, *there] if here.get(name) != there.get(name)]
-        if differing:
-            name = differing[0]
-            shapes = f"{name} has the shape {here.get(name)} here and {there.get(name)} there"
-            raise ConfigError(f"start.{setting}", network, f"a network of the same shape ({shapes})")
+        here = shapes_of_part(config, part)  # of the model that takes the weights
+        there = shapes_of_part(stack.config, part)
+        for name in [*here, *there]:
+            if here.get(name) != there.get(name):
+                shapes = f"{name} has the shape {here.get(name)} here and {there.get(name)} there"
+                raise ConfigError(f"start.{setting}", network, f"a network of the same shape ({shapes})")
         weights |= {name: stack[name][0] for name in here}
     return weights
-
-
-def _shapes(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model, such as QK1; of all weights where the part is `all`."""
-    return weight_shapes(config) if part == "all" else shapes_of_part(config, part)

@@ -6,24 +6,24 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, Member
+from assignadd.config import Config, Member, has_code_of_user
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
-from assignadd.task.own import UserSampler
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import sizes_of
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
 from assignadd.training.processes import ProcessPool, can_fork, shared
-from assignadd.training.schedule import Rates, frozen_of, rates_of, slot_scores_of, training_sampler
+from assignadd.training.schedule import Rates, frozen_of, slot_scores_of, training_sampler
 
 if TYPE_CHECKING:
     from assignadd.model.cpu_step import CompiledGradient
@@ -45,8 +45,7 @@ def prepare(device: str, threads: int, config: Config) -> None:
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     _keep_freed_memory()
     if device == "cuda":
-        precision = "tf32" if config.numerics.tf32 else "ieee"
-        torch.backends.cuda.matmul.fp32_precision = precision
+        torch.backends.cuda.matmul.fp32_precision = "tf32" if config.numerics.tf32 else "ieee"
 
 
 def _keep_freed_memory() -> None:
@@ -75,24 +74,23 @@ class Group:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.gradient = gradient_of(self.stack, slot_scores_of(configs, self.step))
         self.moments = Moments.zeros(self.stack.flat, optims, placed)
-        self._rates = rates_of(configs, device)
+        self._rates = Rates(optims, device)
         self._frozen = frozen_of(configs, device)
         self.sampler = training_sampler(configs, seen, device)
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
-        self._captured: CapturedStep | None = None
-        self._can_be_captured = device.type == "cuda"
-        is_own = isinstance(self.sampler, UserSampler) or stack.config.model.file is not None
-        ahead = OWN_SEQUENCES_AHEAD if is_own else SEQUENCES_AHEAD
+        ahead = OWN_SEQUENCES_AHEAD if has_code_of_user(stack.config) else SEQUENCES_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
         """The first step whose sequences are drawn, and the sequences of `steps_ahead` steps from there on."""
+        self._has_graph = device.type == "cuda"
+        self._captured: CapturedStep | None = None
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        captured_step = self._captured_step()
+        captured_step = self._captured_step() if self._has_graph else None
         if captured_step:
             captured_step.replay(steps)
             return
@@ -119,7 +117,7 @@ class Group:
         weights_before = self.stack.flat.clone() if self._frozen else None
         gradient = self.gradient
         if isinstance(gradient, TensorGradient):
-            if self._rates:
+            if self._rates.change:
                 self._rates.write(self.step, self.moments)
             self.loss.copy_(gradient(batch))
             self.step.add_(1)
@@ -132,13 +130,9 @@ class Group:
             self._frozen.restore(self.step, self.stack.flat, weights_before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code.
-
-        `step` is not changed.
-        """
-        first, n = int(self.step), len(batches.tokens)
-        rates_at = Rates(self.moments.optims, self.step.device)
-        rates = rates_at(torch.arange(first, first + n))[0]  # (n,), of the only model
+        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code; `step` stays."""
+        first = int(self.step)
+        rates = self._rates(torch.arange(first, first + len(batches.tokens)))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)
 
     def state(self) -> dict[str, Tensor]:
@@ -170,9 +164,9 @@ class Group:
     def _captured_step(self) -> CapturedStep | None:
         """The CUDA graphs of a training step of this group, captured at the first call.
 
-        None on a CPU, and for a network of the user's own of which no graph can be made.
+        None for a network of the user's own of which no graph can be made.
         """
-        if self._captured is None and self._can_be_captured:
+        if self._captured is None:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
             dtype, sizes = self.gradient.kernels.token_dtype, sizes_of(self.stack.config.task)
@@ -182,7 +176,7 @@ class Group:
                 network = self.stack.config.model.file
                 if network is None:
                     raise
-                self._can_be_captured = False
+                self._has_graph = False
                 reason = " ".join(str(error).split())[:120]
                 print(f"assignadd: {network.name} trains without a CUDA graph, slower ({reason})", file=sys.stderr)
             self.load_state(before)  # the warm-up of a capture has taken a few steps
@@ -197,11 +191,34 @@ Observe = Callable[[Stack, int], list[dict[str, Any]]]
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
+@dataclass(frozen=True)
+class Examined:
+    """A group, the exam in which its models are evaluated, and what measures them."""
+
+    group: Group
+    exam: Exam
+    observe: Observe | None
+
+    def advance(self, steps: int) -> None:
+        """Takes this many training steps."""
+        self.group.advance(steps)
+
+    def accuracies(self) -> list[dict[str, float]]:
+        """The accuracy of each model on each set of the exam."""
+        return self.exam.accuracies(self.group.stack)
+
+    @torch.no_grad()
+    def measures(self) -> list[dict[str, Any]]:
+        """What the observer returns for each model."""
+        assert self.observe is not None
+        return self.observe(self.group.stack, int(self.group.step))
+
+
 class Trainer:
     """The models of a run, in groups that train together, and the exams in which they are evaluated.
 
     On a CPU each model is a group, which trains bit for bit as in a run of its own, several in parallel processes; on a
-    GPU all are one. Groups, their exams and their parts of `configs` and `seen` have the same index everywhere.
+    GPU all are one.
     """
 
     def __init__(
@@ -224,13 +241,17 @@ class Trainer:
         scales = [model_config.model.init_scale for model_config in configs]
         stack = initial_stack(config, init_seeds, scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
-        self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
-        sets = recorded_sets(config.task)
-        self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
+        sets, n = recorded_sets(config.task), config.record.eval_sequences
+        examined = []
+        for part in parts:
+            group = Group(stack.models(part), configs[part], seen[part], placed)
+            exam = Exam(configs[part], seen[part], sets, n, device)
+            measure = observe(configs[part], seen[part].to(device)) if observe else None
+            examined.append(Examined(group, exam, measure))
+        self.groups = [item.group for item in examined]
+        self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
-        self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
-        tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
-        self._pool = ProcessPool(range(len(parts)), processes, tasks)
+        self._pool = ProcessPool(examined, processes)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -256,20 +277,15 @@ class Trainer:
         """Takes this many training steps with every model."""
         self._pool.call("advance", steps)
 
-    def _advance(self, index: int, steps: int) -> None:
-        """Takes training steps with one group; a task of the processes, as `_mark` and `_observe`."""
-        self.groups[index].advance(steps)
-
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
         With measures, also what the observer returns, if there is one; one that is called at every evaluation, always.
         """
-        # For each group, a list with what belongs to each of its models.
-        accuracies = [accuracy for group in self._pool.call("mark") for accuracy in group]
+        accuracies = [accuracy for of_group in self._pool.call("accuracies") for accuracy in of_group]
         measures: list[dict[str, Any]] = []
-        if self._observers is not None and (with_measures or self._always_observes):
-            measures = [of_model for group in self._pool.call("observe", self.step) for of_model in group]
+        if self._observes and (with_measures or self._always_observes):
+            measures = [of_model for of_group in self._pool.call("measures") for of_model in of_group]
         step, losses, diverged_at = self.step, self.losses, self.diverged_at
         rows = []
         for index, member in enumerate(self.members):
@@ -285,17 +301,6 @@ class Trainer:
                 row["measures"] = measures[index]
             rows.append(row)
         return rows
-
-    def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
-        """What the observer returns for each model of one group."""
-        assert self._observers is not None
-        with torch.no_grad():
-            return self._observers[index](self.groups[index].stack, step)
-
-    def _mark(self, index: int) -> list[dict[str, float]]:
-        """The accuracy of each model of one group on each set of its exam."""
-        exam = self.exams[index]
-        return exam.accuracies(self.groups[index].stack)
 
     def stack(self) -> Stack:
         """All models as they are now, copied, as one stack on the CPU."""
@@ -313,9 +318,9 @@ class Trainer:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Goes back to what `state` returned earlier; raises a RunError where that does not fit these models."""
-        expected = self.state()
-        names = expected.keys() | state.keys()
-        differing = [name for name in names if not _alike(expected.get(name), state.get(name))]
+        expected = {name: (tensor.shape, tensor.dtype) for name, tensor in self.state().items()}
+        saved = {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
+        differing = [name for name in expected.keys() | saved.keys() if expected.get(name) != saved.get(name)]
         if differing:
             raise RunError(f"the saved state does not fit these models: {min(differing)} differs in shape or kind")
         start = 0
@@ -323,8 +328,3 @@ class Trainer:
             end = start + len(group.stack)
             group.load_state({name: t if name == "step" else t[start:end] for name, t in state.items()})
             start = end
-
-
-def _alike(a: Tensor | None, b: Tensor | None) -> bool:
-    """Whether two tensors are there and have the same shape and number format."""
-    return a is not None and b is not None and a.shape == b.shape and a.dtype == b.dtype

@@ -23,11 +23,6 @@ ARCHITECTURE = Study(
         *(Cell(f"width {d}", width(d)) for d in (32, 64, 256)),
     ),
     seeds=16,
-    method=(
-        "The paper's task. One thing about the network differs at a time: the number of heads (of width 128 / heads, "
-        "so that the number of parameters stays), a third layer, an MLP after both layers, layer norm before every "
-        "part, or the width (MLP four times as wide)."
-    ),
     numbers=("binding at",),
     ask=(share("binds").at_least(0.5), share("adds").at_least(0.8)),
 )
@@ -49,10 +44,6 @@ TASK_SIZE = Study(
         *(Cell(f"T = {length}", {"task.length": length}) for length in (24, 32)),
     ),
     seeds=16,
-    method=(
-        "The paper's network. One size of the task differs at a time: the numbers N, the variables V (with 2 of 12 "
-        "banned from each slot throughout) or the length T (longer sequences have more padding, not more assignments)."
-    ),
     numbers=("addition at", "binding at", "refinement at", "frequencies"),
     ask=(
         share("adds").at_least(0.8),

@@ -10,8 +10,6 @@ a name and a position. The number that is asked for and another assigned number 
 alone, or the positions alone.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

@@ -1,15 +1,12 @@
 """Study `cues`: is a number bound to its variable by name, place or order, and in how many networks?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.figure import COLORS
+from assignadd.figure import COLORS, draw_networks
 from assignadd.model import Stack, single_models
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 
@@ -63,13 +60,6 @@ IN_BINDING = {column: mean(final_column(column), among="binds") for column in ME
 STUDY = Study(
     name="cues",
     question="What binds a number to its variable in networks that were not looked at before, and in how many?",
-    method=(
-        "The paper's task, network and settings, and the same with at most 3 assignments in training instead of 6. "
-        "After the last step each network answers sequences in which name, place and order contradict each other, and "
-        "sums after two assigned numbers exchange the names, or the positions, that layer 1 copied into them, and sums "
-        "with one variable and 1 to 6 assignments. In a layout, v is the variable that is asked for, w another one, x "
-        "and y are numbers, a dot is PAD. No other study has the seeds, 9300 to 9363."
-    ),
     steps=20_000,
     cells=(Cell(PAPER), Cell(FEW, {"task.max_assignments": 3})),
     seeds=64,
@@ -102,22 +92,16 @@ ROWS = {
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """A panel per cell, a row per test, a dot for each network that binds and each number, a line at the mean."""
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, cell in zip(panels, (PAPER, FEW), strict=True):
-        for row, columns in enumerate(ROWS.values()):
-            for column, color in zip(columns, (COLORS.blue, COLORS.orange), strict=False):
-                values = tables["cues"].values(cell, final_column(column), "binds")
-                centre = row + (0 if len(columns) == 1 else -0.2 if color == COLORS.blue else 0.2)
-                jitter = np.random.default_rng(0).uniform(-0.1, 0.1, len(values))
-                axes.scatter(values, centre + jitter, s=5, color=color, alpha=0.6, linewidths=0)
-                if len(values):
-                    axes.plot([values.mean()] * 2, [centre - 0.18, centre + 0.18], color=COLORS.ink, linewidth=1.5)
+    """A panel per cell, a row per test, a circle for each network that binds and each number, a line at the mean."""
+    table = tables["cues"]
+    for axes, cell in zip(figure.subplots(1, 2, sharey=True), (PAPER, FEW), strict=True):
+        for place, color, label in (
+            (0, COLORS.blue, "answered: x, or as the row says"),
+            (1, COLORS.orange, "answered: y"),
+        ):
+            columns = {row: final_column(of_row[place]) if place < len(of_row) else "" for row, of_row in ROWS.items()}
+            rows = {row: table.values(cell, column, "binds") for row, column in columns.items()}
+            draw_networks(axes, rows, color, label, 0.4 * place - 0.2)
         axes.set(xlim=(-0.02, 1.02), xlabel="share of sequences")
-        axes.set_title(f"{cell}: {len(values)} networks that bind", fontsize=8)
-    panels[0].set_yticks(range(len(ROWS)), list(ROWS))
-    panels[0].invert_yaxis()
-    for color, number in ((COLORS.blue, "x, or as the row says"), (COLORS.orange, "y")):
-        panels[0].scatter([], [], s=9, color=color, label=f"answered: {number}")
-    panels[0].plot([], [], color=COLORS.ink, linewidth=1.5, label="mean")
-    figure.legend(loc="outside upper center", ncols=3)
+        axes.set_title(f"{cell}: {int(table.cells[cell]['binds'].sum())} networks that bind", fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2)

@@ -25,11 +25,6 @@ HOPS = Study(
     "What depth does a chain of assignments such as `c=5, b=c, b+3=?` need, and do seeds learn to follow it?",
     tuple(Cell(label(hops, layers), settings(hops, layers)) for layers in (2, 3, 4) for hops in (0, 1, 2)),
     seeds=16,
-    method=(
-        "The paper's task, in which a variable may be assigned another variable: every variable of the sum is 0 to h "
-        "links away from its number. The network is the paper's at half its width with two, three or four layers; the "
-        "MLP comes after the last."
-    ),
     base=replace(BASE, model=replace(BASE.model, d_model=WIDTH, d_head=WIDTH, d_mlp=(None, 4 * WIDTH))),
     outcomes=("adds", "binds", "follows 1 link", "follows 2 links"),
     numbers=("binding at",),
@@ -50,13 +45,6 @@ OPERANDS = Study(
         Cell("3 operands", {"task.operands": 3, "task.length": 17}),
     ),
     seeds=32,
-    method=(
-        "The paper's network, and its task with one, two or three numbers to add: `+ v =`, `+ v w =` and `+ u v w =` "
-        "after twelve positions of assignments. A share of .7 of the numbers, pairs or triples is in training; the "
-        "third slot has no banned variables. With one operand a held-out number is the answer of no training sequence. "
-        "Networks with three operands that do not answer held-out triples have not learned the sums either, so their "
-        "share that binds is not about binding alone."
-    ),
     numbers=("addition at", "binding at", "refinement at"),
     ask=(
         share("binds").of("1 operand").at_least(0.8),

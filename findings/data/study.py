@@ -1,22 +1,17 @@
 """Networks that add, bind and use banned slots at 49 mixtures of training data: the share f of the pairs of numbers,
 and the ratio r of two-variable to literal sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import t
 
 from assignadd.figure import bar, share_map
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import Cell, Computed, Study, StudyTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Close together where earlier sweeps saw success rise: f about .28, r about .2.
 FRACTIONS = (0.2, 0.25, 0.28, 0.31, 0.35, 0.5, 0.7)
@@ -57,8 +52,6 @@ def few(f: float, r: float) -> bool:
 STUDY = Study(
     name="data",
     question="How do the shares of networks that add, bind and use banned slots depend on the training data?",
-    method="""The paper's network and settings at every combination of seven shares f of the pairs in training and seven
-ratios r of two-variable to literal sequences; the same 16 seeds at each.""",
     cells=tuple(
         Cell(label(f, r), {} if (f, r) == PAPER else {"task.seen_fraction": f, "task.two_var_ratio": r})
         for f, r in product(FRACTIONS, RATIOS)

@@ -1,23 +1,17 @@
 """Held-out doubles n + n: which networks fail on them, and is it for the votes of single operands against n + n?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from assignadd.figure import COLORS
+from assignadd.figure import COLORS, draw_networks
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, final_column, mean, share
 
 from . import votes
-
-if TYPE_CHECKING:
-    import polars
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 AS_IN_THE_PAPER, TWICE, UNORDERED = "as in the paper", "doubles twice as often", "unordered pairs held out"
 NONE_SEEN, MOST_SEEN = "no doubles in training", "90 % of the doubles in training"
@@ -64,9 +58,6 @@ def rank_correlation(table: StudyTable) -> Measured | None:
 VOTES = Study(
     name="doubles",
     question="Networks that bind fail on held-out sums n + n and on no others. Why?",
-    method="""The paper's network and task. Pairs (n, n) are drawn twice as often in training; or every held-out pair is
-held out in both orders; or none or 90 % of the doubles are in training, and 70 % of the other pairs as before. At the
-end the votes of each operand n for n + n are measured and removed.""",
     cells=(
         Cell(AS_IN_THE_PAPER),
         Cell(TWICE, {"task.doubles_weight": 2}),
@@ -91,9 +82,6 @@ end the votes of each operand n for n + n are measured and removed.""",
 LONGER = Study(
     name="longer",
     question="With smaller initial weights, are held-out sums n + n answered once two-variable sums are learned?",
-    method="""The paper's network and task with initial weights of scale 0.4 instead of 0.8, also with a weight decay of
-0.1 instead of 0.02, for 40,000 steps. Networks are compared that answer 95 % of the trained sums with one and with two
-variables.""",
     cells=(
         Cell(PAPER),
         Cell(SMALLER, {"model.init_scale": 0.4}),
@@ -117,10 +105,6 @@ variables.""",
 CAUSES = Study(
     name="doubles-causes",
     question="Do held-out sums n + n still fail in networks whose logits have no part that is linear in the operands?",
-    method="""The paper's task. MLP2 computes |x| instead of ReLU(x), or has no direct path around it, or both: then the
-logits have no linear part and there can be no votes. In other cells MLP2 or the residual stream have another width.
-Before the rules were written, 12 other seeds were trained for 8,000 steps with |x| and 12 with ReLU(x), and tested with
-and without the direct path; five networks of the package suggested the correlation.""",
     cells=(
         Cell(PAPER),
         Cell(NO_DIRECT, {"model.direct_path": False}),
@@ -152,8 +136,6 @@ and without the direct path; five networks of the package suggested the correlat
 WIDTH = Study(
     name="mlp-width",
     question="Do held-out sums n + n come out right if the MLP is narrow?",
-    method="""The paper's task, network and settings with 16 to 256 neurons in MLP2 instead of 512. Networks are
-compared that answer 95 % of the trained sums with one and with two variables.""",
     cells=(Cell(PAPER), *(Cell(label, {"model.d_mlp": (None, width)}) for width, label in OF_WIDTH.items())),
     seeds=32,
     first_seed=9500,
@@ -180,29 +162,18 @@ TITLES = {
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Held-out doubles answered by each network: with all of its logits and, where measured, without the votes."""
-    columns = min(2, len(tables))
-    panels = figure.subplots(-(-len(tables) // columns), columns, sharex=True, squeeze=False)
-    for panel, (name, table) in zip(panels.flat, tables.items(), strict=False):
-        draw_doubles(panel, table, "binds" if name in (VOTES.name, CAUSES.name) else LEARNED)
-        panel.set_title(TITLES[name])
-    for panel in panels[-1]:
-        panel.set_xlabel("accuracy on held-out doubles\n(a circle per network, line: mean)")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
+    for axes, (name, table) in zip(figure.subplots(2, 2, sharex=True).flat, tables.items(), strict=True):
+        among = "binds" if name in (VOTES.name, CAUSES.name) else LEARNED
+        shown = {DOUBLES: (COLORS.blue, "the whole network")}
+        if WITHOUT in table.frame.columns:
+            shown[WITHOUT] = (COLORS.orange, "without the votes of n for n + n")
+        for i, (column, (color, label)) in enumerate(shown.items()):
+            rows = {cell: table.values(cell, column, among) for cell in table.cells}
+            draw_networks(axes, rows, color, label, 0.3 * (i - (len(shown) - 1) / 2))
+        axes.set(xlim=(-0.03, 1.03), title=TITLES[name])
+    handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
-    figure.supxlabel("* networks that answer 95 % of trained sums with one and with two variables", fontsize=7)
-
-
-def draw_doubles(axes: Axes, table: StudyTable, among: str) -> None:
-    """A row for each cell, with a circle for each network and a line at the mean."""
-    shown = {DOUBLES: (COLORS.blue, "the whole network")}
-    if WITHOUT in table.frame.columns:
-        shown[WITHOUT] = (COLORS.orange, "without the votes of n for n + n")
-    for i, (column, (color, label)) in enumerate(shown.items()):
-        for row, cell in enumerate(table.cells):
-            values, y = table.values(cell, column, among), row + 0.3 * (i - (len(shown) - 1) / 2)
-            axes.plot(values, [y] * len(values), "o", color=color, markersize=3.2, markerfacecolor="none",
-                      markeredgewidth=0.6, alpha=0.8, label=label if row == 0 else None)  # fmt: skip
-            if len(values):
-                axes.plot([values.mean()] * 2, [y - 0.16, y + 0.16], color=color, linewidth=2)
-    axes.set_yticks(range(len(table.cells)), list(table.cells))
-    axes.set(xlim=(-0.03, 1.03), ylim=(len(table.cells) - 0.4, -0.6))
+    answered = "accuracy on held-out doubles (a circle per network, line: mean)"
+    figure.supxlabel(
+        f"{answered}\n* networks that answer 95 % of trained sums with one and with two variables", fontsize=7
+    )

@@ -9,8 +9,6 @@ pizza reads the sum of the two embeddings: the logit of the right answer depends
 logit is the same at every distance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,25 +1,18 @@
 """Do networks fail on held-out doubles because the two numbers are equal, or on any line of pairs that is held out?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
 
-from assignadd.figure import COLORS
+from assignadd import Config
+from assignadd.figure import COLORS, draw_networks
 from assignadd.measures import every_pair
-from assignadd.model import answers
+from assignadd.model import Stack, answers
 from assignadd.study import Cell, Study, StudyTable, final_column, mean
 from assignadd.task import pair_split
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from torch import Tensor
-
-    from assignadd import Config
-    from assignadd.model import Stack
 
 DISTANCE = 7
 HELD_OUT, OTHERS, LACK = "pairs of the class", "other pairs held out in both orders", "class minus others"
@@ -83,12 +76,6 @@ STUDY = Study(
     measure=class_accuracies,
     outcomes=("adds", "binds", "learned"),
     numbers=("binding at", final_column(HELD_OUT), final_column(OTHERS)),
-    method=(
-        "Besides the pairs that the paper holds out, 59 pairs of numbers are held out in both orders: all (n, n), all "
-        f"(n, n + {DISTANCE}) or as many along a random cycle of the numbers, with 512 and 32 neurons. In the last two "
-        "all doubles are in training. The 48 seeds, 12100 to 12147, are used nowhere else; the rules were stated "
-        "before training."
-    ),
     ask=tuple(question for width in WIDTHS for question in asked(width)),
 )
 
@@ -98,14 +85,6 @@ SIZE = (6.5, 3.2)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Accuracy on the class that is held out of each network that binds, and the mean of each cell."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for row, cell in enumerate(table.cells):
-        values = np.sort(table.values(cell, final_column(HELD_OUT), "binds"))
-        color = COLORS.vermilion if cell.startswith("doubles") else COLORS.blue
-        # Networks with nearly the same accuracy are drawn at different heights.
-        heights = row + 0.09 * (np.arange(len(values)) % 5 - 2)
-        axes.plot(values, heights, "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.6)
-        axes.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLORS.ink, linewidth=1.5)
-        axes.text(1.05, row, f"{values.mean():.2f}", verticalalignment="center")
-    axes.set_yticks(range(len(table.cells)), list(table.cells))
-    axes.invert_yaxis()
-    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on the pairs held out (circle: network; line, number: mean)")
+    rows = {cell: table.values(cell, final_column(HELD_OUT), "binds") for cell in table.cells}
+    draw_networks(axes, rows, COLORS.blue)
+    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on the pairs held out (circle: network; line: mean)")

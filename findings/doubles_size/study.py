@@ -1,17 +1,12 @@
 """Do narrow MLPs answer held-out doubles because they have few neurons, or because their first output is small?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+from matplotlib.figure import Figure
 
-from assignadd.figure import COLORS
+from assignadd.figure import COLORS, draw_networks
 from assignadd.study import Cell, Study, StudyTable, final_column, mean
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DOUBLES = final_column("0-var doubles")
 # With all weights from one normal distribution, the output of h neurons has a size in proportion to the root of h.
@@ -45,11 +40,6 @@ STUDY = Study(
     steps=30_000,
     outcomes=("adds", "binds", "learned"),
     numbers=("binding at", DOUBLES, "doubles minus others"),
-    method=(
-        "The paper's settings with 512 or 32 neurons in MLP2. Its initial weights are multiplied so that its first "
-        "output is as large as with the other number of neurons: W_out alone by 4 or 1/4, or W_in and W_out each by "
-        "2 or 1/2. The 48 seeds, 12000 to 12047, are used nowhere else; the rules were stated before training."
-    ),
     ask=(
         mean(DOUBLES, among="binds").of(NARROW_CELL).versus(WIDE_CELL, at_least=0.1),
         # the size of the first output, at the same number of neurons
@@ -67,14 +57,5 @@ SIZE = (6.5, 3.2)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Held-out doubles answered by each network that binds, and the mean of each cell."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for row, cell in enumerate(table.cells):
-        values = np.sort(table.values(cell, DOUBLES, "binds"))
-        color = COLORS.vermilion if cell.startswith("32") else COLORS.blue
-        # Networks with nearly the same accuracy are drawn at different heights.
-        heights = row + 0.09 * (np.arange(len(values)) % 5 - 2)
-        axes.plot(values, heights, "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.6)
-        axes.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLORS.ink, linewidth=1.5)
-        axes.text(1.05, row, f"{values.mean():.2f}", verticalalignment="center")
-    axes.set_yticks(range(len(table.cells)), list(table.cells))
-    axes.invert_yaxis()
-    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on held-out doubles (circle: network; line, number: mean)")
+    draw_networks(axes, {cell: table.values(cell, DOUBLES, "binds") for cell in table.cells}, COLORS.blue)
+    axes.set(xlim=(-0.03, 1.03), xlabel="accuracy on held-out doubles (circle: network; line: mean)")

@@ -1,24 +1,17 @@
 """Where in the network do held-out doubles fail: in the OV-MLP circuit, or by what layer 1 adds to the values?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
+from torch import Tensor
 
-from assignadd.figure import COLORS
+from assignadd import Config
+from assignadd.figure import COLORS, draw_networks
 from assignadd.measures import every_pair
-from assignadd.model import OV, LastLayer, require, single_models
+from assignadd.model import OV, LastLayer, Stack, require, single_models
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 from assignadd.task import answer_of, operand_slots
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from torch import Tensor
-
-    from assignadd import Config
-    from assignadd.model import Stack
 
 CONTEXTS = 8
 WHOLE, ISOLATED = "whole network", "OV-MLP alone"
@@ -152,11 +145,6 @@ STUDY = Study(
     measure=where_columns,
     outcomes=("adds", "binds", "learned"),
     numbers=("binding at", final_column(WHOLE), *gained(ISOLATED, NO_LAYER_1)),
-    method=(
-        "The paper's settings. After training, literal sums are answered with parts of the network taken out: values "
-        "of layer 2 change at the operand slots, its attention does not. The 48 seeds, 12200 to 12247, are used "
-        "nowhere else; the rules were stated before training."
-    ),
     ask=(
         *(mean(name, among="binds").at_least(0.05) for name in gained(ISOLATED, NO_LAYER_1)),
         *(mean(name, among="binds").at_least(0.05) for name in gained(*(f"without {part}" for part in PARTS))),
@@ -190,13 +178,8 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         ("", COLORS.vermilion, -0.15, "held-out doubles"),
         (OTHERS, COLORS.blue, 0.2, "other pairs held out in both orders"),
     ):
-        for row, change in enumerate(ROWS):
-            values, y = table.values(PAPER, final_column(of + change), "binds"), row + shift
-            label = name if row == 0 else None
-            axes.plot(values, [y] * len(values), "o", color=color, markersize=2.8, markerfacecolor="none", alpha=0.4)
-            axes.plot([values.mean()] * 2, [y - 0.2, y + 0.2], color=color, linewidth=2, label=label)
+        gains = {row: table.values(PAPER, final_column(of + change), "binds") for change, row in ROWS.items()}
+        draw_networks(axes, gains, color, name, shift)
     axes.axvline(0, color=COLORS.grey, linewidth=0.8)
-    axes.set_yticks(range(len(ROWS)), list(ROWS.values()))
-    axes.invert_yaxis()
     axes.set(xlim=(-0.12, 0.52), xlabel="accuracy with the change minus without (circle: a network; line: mean)")
     axes.legend(loc="lower right")

@@ -1,20 +1,16 @@
 """How much of "not all test sets over 98 %" is noise of the last steps?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars
+from matplotlib.figure import Figure
 
 from assignadd.figure import COLORS
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EVAL_SETS
-
-if TYPE_CHECKING:
-    import polars
-    from matplotlib.figure import Figure
 
 TEST_SETS = [evalset.name for evalset in EVAL_SETS if evalset.pair == "held_out" or evalset.n_banned]
 LEVEL = 0.98
@@ -48,10 +44,6 @@ STUDY = Study(
     of_curves=all_sets,
     outcomes=("binds", LAST, ALONG),
     numbers=("binding at", LOWEST),
-    method=(
-        f"The paper's settings for {STEPS:,} steps, and the same with a rate that falls to {LAST_RATE:g} at step "
-        f"{FALLS_FROM:,}. The 128 seeds, 9000 to 9127, are used nowhere else."
-    ),
     ask=(
         share(LAST, among="binds").of(FALLS).versus(PAPER, at_least=0.2),
         share(ALONG, among="binds").of(FALLS).versus(PAPER, at_least=0.2),

@@ -1,21 +1,16 @@
 """Does every seed bind, and can all be made to? The census of the package, and the study `cure`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from assignadd.figure import COLORS, draw_interval
+from assignadd.figure import COLORS, draw_intervals
 from assignadd.ledger import Measured
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.sweeps import SeedCurves, shipped_population
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 CURE = "high rate first"
 # The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
@@ -41,11 +36,6 @@ STUDY = Study(
     steps=30_000,
     base=replace(BASE, record=replace(BASE.record, eval_every=500, checkpoint_every=10_000)),
     numbers=("addition at", "binding at", "refinement at"),
-    method=(
-        f"The paper's task, network and settings; in one cell the learning rate is {HIGH:g} for the first "
-        f"{HIGH_UNTIL:,} steps and then the paper's {BASE.optim.lr:g} (`--optim.lr {HIGH:g} --optim.later-lr "
-        f"{BASE.optim.lr:g} --optim.later-from {HIGH_UNTIL}`). The 128 seeds, 1000 to 1127, are used nowhere else."
-    ),
     ask=(
         share("binds").of(CURE).at_least(0.93),  # which 125 of 128 (97 %) would show
         share("binds").of(CURE).versus(PAPER, at_least=0.05),
@@ -95,18 +85,16 @@ def _draw_group(
 ) -> None:
     """The share of a group of networks that bind, and the share that answers trained sums by each step."""
     color, at = (COLORS.grey, COLORS.blue, COLORS.vermilion)[i], np.sort(onsets)
-    draw_interval(left, binds, i, color)
+    draw_intervals(left, {"": binds}, color, shift=i, across=False)
     risen = np.arange(len(at) + 1) / binds.n
     middle.step([0, *at, steps], [*risen, risen[-1]], where="post", color=color, label=name)
 
 
 def _draw_quality(table: StudyTable, axes: Axes) -> None:
     """Final accuracies of networks that bind, with the high rate first minus with the paper's settings."""
-    for i, name in enumerate(QUALITY):
-        if found := table.difference(mean(final_column(name), among="binds"), CURE, PAPER):
-            draw_interval(axes, found, i, COLORS.vermilion, across=True)
+    accuracies = {words: mean(final_column(name), among="binds") for name, words in QUALITY.items()}
+    gains = {words: table.difference(accuracy, CURE, PAPER) for words, accuracy in accuracies.items()}
+    draw_intervals(axes, gains, COLORS.vermilion)
     axes.axvline(-LOWER_BY, color=COLORS.grey, linewidth=0.8, linestyle="--")
-    axes.set_yticks(range(len(QUALITY)), list(QUALITY.values()))
-    axes.invert_yaxis()
     axes.set_title("accuracy of those that bind,\nhigh rate first minus the paper's")
     axes.set_xlabel("difference (dashed: the rule)")

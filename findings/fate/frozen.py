@@ -1,15 +1,12 @@
 """Study `window`: which part of the network has to learn in the steps in which networks come to bind?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars
 
 from assignadd.dynamics import BINDING
 from assignadd.study import BASE, Cell, Study, share
-
-if TYPE_CHECKING:
-    import polars
 
 PARTS = ("W_E", "QK1", "OV1", "QK2", "OV2", "MLP2")
 FREE = "nothing frozen"
@@ -58,12 +55,6 @@ WINDOW = Study(
     of_curves=bound_columns,
     columns={bound_at(step): f"bind at step {step:,}" for step in (LAST, AFTER)},
     outcomes=("adds", "binds", bound_at(LAST)),
-    method=(
-        f"The paper's task, network and settings. One part keeps the weights that it has at step {FIRST:,} until step "
-        f"{LAST:,}, and is trained before and after. Most networks that bind come to do so in these steps; a part that "
-        f"need not change for it can be frozen. In four cells a part is frozen from the start until {FIRST:,}. The "
-        "seeds, 7000 to 7031, are used nowhere else."
-    ),
     ask=tuple(
         question
         for part in PARTS

@@ -1,7 +1,5 @@
 """Studies `plateau` and `reset`: one part of a network is replaced by that of another one, or by initial weights."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 
@@ -81,12 +79,6 @@ PLATEAU = Study(
     first_seed=PLATEAU_SEED,
     steps=STEPS,
     unit=UNIT,
-    method=(
-        "Three stuck networks of census-six are trained on, with data and initial weights of seeds that are used "
-        f"nowhere else, from {PLATEAU_SEED} on. A part is frozen for all {STEPS:,} steps: unchanged, with initial "
-        "weights of another seed, or with the weights of a network that binds. In four cells training starts from the "
-        "initial weights of the stuck seeds; in three of these a part of a network that binds is given and frozen."
-    ),
     ask=(
         share("binds").of(*(stuck(part, GIVEN_FROZEN) for part in LAYER_1)).at_least(0.5),
         *(
@@ -151,13 +143,6 @@ RESET = Study(
     seeds=len(RESET_SEEDS),
     first_seed=RESET_SEEDS[0],
     steps=STEPS,
-    method=(
-        f"All {len(RESET_SEEDS)} networks of a run of the paper's settings, {STEPS:,} steps long (`{RESET_COMMAND}`, "
-        f"which has to be trained first), are trained for {STEPS:,} steps more on new data: as they are, or with one "
-        "part set to initial weights of another seed, which is trained on or frozen until the end. Moments of AdamW "
-        "start at zero. A network that does not bind in the cell `as it is` counts as stuck. The seeds are used "
-        "nowhere else."
-    ),
     ask=(
         *(_rescued(part, frozen=True) for part in PARTS),
         *(_rescued(part, frozen=False) for part in LAYER_1),

@@ -3,8 +3,6 @@
 The fate of a network is whether it binds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -220,15 +218,6 @@ FATE = Study(
     base=replace(BASE, record=replace(BASE.record, eval_every=500, measure_every=500, checkpoint_every=10_000)),
     early_steps=tuple(LEAST_AUC),
     early=KNOWN,
-    method=(
-        f"The paper's task, network and settings. Every combination of {LEVELS} initialisations, {LEVELS} orders of "
-        f"the data and {LEVELS} splits is trained once; the {LEVELS} combinations with the same number for all three "
-        f"are trained {REPEATS} more times, with learning rates that are 1 to {REPEATS} parts in a million higher. The "
-        "share of a source is its variance component over the sum of all (random effects, one network a combination); "
-        "intervals are from the jackknife over the levels. A network's fate is predicted by logistic regression on "
-        f"{len(KNOWN)} accuracies and measures, fitted to networks that share neither initialisation nor data nor "
-        "split with it; networks that bind by then are left out."
-    ),
     ask=(
         *(
             Computed(

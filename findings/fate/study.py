@@ -1,24 +1,19 @@
 """When and by what is it decided whether a network binds? Five studies and their figure; here also `when`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from assignadd.figure import COLORS, draw_interval, share_map
+from assignadd.figure import COLORS, draw_intervals, share_map
 from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
 
 from .frozen import PARTS, WINDOW
 from .replaced import OWN_FROZEN, PLATEAU, RESET, RESET_FROZEN, binding, reset, stuck
 from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
 HIGH = 0.002
@@ -57,11 +52,6 @@ WHEN = Study(
     ),
     seeds=32,
     steps=24_000,
-    method=(
-        f"The paper's task, network and settings. The learning rate is raised from {BASE.optim.lr:g} to {HIGH:g} at "
-        "one step of training, from which on it stays; in two cells it is the other way round. Cells have the same "
-        "seeds and hence the same training until the rate changes, up to rounding."
-    ),
     ask=(
         share("binds").of(ALWAYS).versus(NEVER, at_least=0),
         *(
@@ -111,25 +101,18 @@ def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
         panel.set_xticks(ticks, [str(i) for i in ticks])
         panel.set_yticks(range(len(fate)))
     panels[0].set_ylabel("initialisation")
-    _draw_intervals(right, {f"{step:,}": auc(KNOWN, step, table) for step in LEAST_AUC})
+    draw_intervals(right, {f"{step:,}": auc(KNOWN, step, table) for step in LEAST_AUC}, COLORS.blue, across=False)
     right.axhline(0.5, color=COLORS.grey, linewidth=0.8, linestyle="--")
     right.set_title("prediction of the fate")
-    right.set(ylim=(0.45, 1.02), ylabel="AUC (95 % interval)", xlabel="from measures at step")
-
-
-def _draw_intervals(axes: Axes, numbers: Mapping[str, Measured | None]) -> None:
-    for i, found in enumerate(numbers.values()):
-        if found:
-            draw_interval(axes, found, i, COLORS.blue)
-    axes.set_xticks(range(len(numbers)), list(numbers))
-    axes.set_xlim(-0.5, len(numbers) - 0.5)
+    right.set(xlim=(-0.5, 2.5), ylim=(0.45, 1.02), ylabel="AUC (95 % interval)", xlabel="from measures at step")
 
 
 def _draw_rates(table: StudyTable, axes: Axes) -> None:
     """The share that binds with the rate raised at each step, and with a high rate at first alone."""
     cells = {"0": ALWAYS} | {f"{step:,}": raised(step) for step in RAISED_AT} | {"never": NEVER}
     cells |= {f"until\n{step:,}": lowered(step) for step in LOWERED_AT}
-    _draw_intervals(axes, {name: table.share(cell, "binds") for name, cell in cells.items()})
+    shares = {name: table.share(cell, "binds") for name, cell in cells.items()}
+    draw_intervals(axes, shares, COLORS.blue, across=False)
     axes.axvline(len(RAISED_AT) + 1.5, color=COLORS.grey, linewidth=0.8)
     axes.set_title(f"learning rate {HIGH:g} from one step on, or at first alone")
     axes.set(ylim=(0, 1.03), ylabel="share of 32 networks that bind", xlabel="rate raised at step")

@@ -1,18 +1,14 @@
 """Are stuck networks freed if `=` is made to attend to the variable in layer 1 for 2,000 steps?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from assignadd.dynamics import BINDING
-from assignadd.figure import COLORS, draw_interval
+from assignadd.figure import COLORS, draw_intervals
 from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FROM, UNTIL = 2000, 4000
 STRENGTHS = (2, 5, 10)
@@ -66,12 +62,6 @@ STUDY = Study(
     steps=30_000,
     early=(BINDING.set,),
     early_steps=(FROM, UNTIL, 8000),
-    method=(
-        f"The paper's settings. From step {FROM:,} until {UNTIL:,} a number is added to the score with which = attends "
-        f"in layer 1 to each operand slot that holds a variable, or {SUBTRACTED} subtracted; "
-        "evaluations are without it. A control has a rate one part in a million higher, which changes rounding alone. "
-        "The 64 seeds, 20000 to 20063, are used nowhere else."
-    ),
     ask=(
         *(freed(changed(s), f"plus-{s}", AtLeast(0.5)) for s in STRENGTHS),
         freed(AGAIN, "other-rounding", AtMost(0.5)),
@@ -90,11 +80,12 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         changed(-SUBTRACTED): f"{SUBTRACTED}\nsubtracted",
         **{changed(s): f"{s}\nadded" for s in STRENGTHS},
     }
-    for binds, color, label in ((True, COLORS.blue, "bind if untouched"), (False, COLORS.vermilion, "do not")):
-        for place, cell in enumerate(words):
-            if measured := binding(cell, binds, table):
-                name = f"the {measured.n} seeds that {label}" if place == 0 else None
-                draw_interval(axes, measured, place + (0.05 if binds else -0.05), color, label=name)
-    axes.set_xticks(range(len(words)), list(words.values()))
+    for binds, color, label, shift in (
+        (True, COLORS.blue, "bind if untouched", 0.05),
+        (False, COLORS.vermilion, "do not", -0.05),
+    ):
+        shares = {word: binding(cell, binds, table) for cell, word in words.items()}
+        n = next(share.n for share in shares.values() if share)
+        draw_intervals(axes, shares, color, f"the {n} seeds that {label}", shift, across=False)
     axes.set(ylim=(-0.03, 1.03), ylabel="share that binds (95 % interval)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.17), ncols=2)

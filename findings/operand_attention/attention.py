@@ -4,8 +4,6 @@ The paper describes these weights in section 5.2. Nothing is renormalised: setti
 unchanged. Removing an edge through its score (`Cut`) would raise all other weights, which alone can change the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The predictions of `table.py` as claims about any network that binds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from assignadd.dynamics import binds

@@ -1,7 +1,5 @@
 """The figure: the accuracy that each change costs each seed of the table, beside the predictions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -7,8 +7,6 @@ operand slots often do not have the two largest weights, and `ordinary`, ten oth
 changes that were not used, and how often the slots have the two largest weights.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -35,13 +35,6 @@ STUDY = Study(
         for f in FRACTIONS
     ),
     seeds=32,
-    method=(
-        "The paper's network and task with another operation on the two numbers: subtraction, multiplication, "
-        "2 x + 3 y modulo 59, and the product of the dihedral group of order 58 (not commutative). For each, four "
-        "shares f of the pairs are in training. Doubles (n, n) are compared with pairs held out in both orders, both "
-        "of literals; all doubles of subtraction have the answer 0, and those of the dihedral group are half "
-        "reflections, with the answer 0, and half additions modulo 29."
-    ),
     numbers=("binding at", "doubles minus others"),
     ask=(
         share("binds").of(*map(label, OPERATIONS)).at_least(0.5),

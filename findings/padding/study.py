@@ -1,22 +1,16 @@
 """How much do networks rely on positions if padding is not random?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from assignadd import Config
 from assignadd.figure import COLORS
-from assignadd.model import Exam
+from assignadd.model import Exam, Stack
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EVAL_SETS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from torch import Tensor
-
-    from assignadd import Config
-    from assignadd.model import Stack
 
 DRAWS = range(14_000, 14_100)
 SEQUENCES = 5000
@@ -55,11 +49,6 @@ STUDY = Study(
     columns=MEANINGS,
     measure=with_both,
     numbers=("addition at", "binding at", final_column(f"{TRAINED}, {LOST}")),
-    method=(
-        "The paper's settings, with padding at random places before, between and after the assignments, or with all of "
-        "it before them. All networks are tested on the same sequences with both. The 32 seeds, 25000 to 25031, are "
-        "used nowhere else."
-    ),
     ask=(
         LOST_OF_TRAINED.of(FRONT).at_least(0.2),
         LOST_OF_TRAINED.of(PAPER).at_most(0.02),
@@ -68,16 +57,18 @@ STUDY = Study(
     ),
 )
 
-SIZE = (5.0, 2.8)
+SIZE = (5.5, 1.9)
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """Accuracy with either padding of every network that binds, by the padding it was trained with."""
+    """Accuracy of every network that binds: a row for each padding in training, a colour for each in the test."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for cell, color in ((PAPER, COLORS.blue), (FRONT, COLORS.vermilion)):
-        pair = [table.values(cell, final_column(f"{TRAINED}, {p}"), "binds") for p in (WITH_RANDOM, WITH_FRONT)]
-        label = "random padding" if cell == PAPER else "padding in front"
-        axes.scatter(*pair, s=14, color=color, label=f"trained with {label} ({len(pair[0])} networks)")
-    axes.set(xlabel="accuracy with random padding (one variable)", ylabel="accuracy with padding in front")
-    axes.set(xlim=(0, 1.03), ylim=(0, 1.03))
-    axes.legend(loc="lower left")
+    for row, cell in enumerate(table.cells):
+        for shift, padding, color in ((-0.12, WITH_RANDOM, COLORS.blue), (0.12, WITH_FRONT, COLORS.vermilion)):
+            accuracies = table.values(cell, final_column(f"{TRAINED}, {padding}"), "binds")
+            label = f"tested with {padding}" if row == 0 else None
+            axes.scatter(accuracies, [row + shift] * len(accuracies), s=14, color=color, alpha=0.5, label=label)
+    axes.set_yticks(range(len(table.cells)), ["random padding", "padding in front"])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1.03), ylabel="trained with", xlabel="accuracy on trained sums with one variable")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.3), ncols=2)

@@ -4,27 +4,21 @@ In training a, b are never the first operand and g, h never the second. So a and
 although every other two variables do, in one order or in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars
 import torch
+from matplotlib.figure import Figure
+from torch import Tensor
 
+from assignadd import Config
 from assignadd.figure import COLORS
-from assignadd.model import Exam
+from assignadd.model import Exam, Stack
 from assignadd.study import BASE, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EvalSet
-
-if TYPE_CHECKING:
-    import polars
-    from matplotlib.figure import Figure
-    from torch import Tensor
-
-    from assignadd import Config
-    from assignadd.model import Stack
 
 DRAWS = range(10_000, 10_200)
 # Sequences of each pair of variables.
@@ -86,11 +80,6 @@ STUDY = Study(
     of_curves=only_those,
     outcomes=("binds", "refines", ONLY),
     numbers=("binding at", final_column(NEVER), final_column(MEET)),
-    method=(
-        "The paper's settings with a low rate at the end, so that failures are not noise. In an earlier table the "
-        "accuracy on sums of two variables, one in a banned slot, was near .96 or .92 in many networks that answer all "
-        "else, as if two or four of the 36 pairs of variables failed; which ones was not known. Rules stated before."
-    ),
     ask=(
         mean(final_column(DIFFERENCE), among="binds").at_least(0.1),
         share(ONLY, among="binds").at_least(0.1),

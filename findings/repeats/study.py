@@ -1,20 +1,13 @@
 """Do comparisons between operations and widths that were found by looking hold with fresh seeds and 50,000 steps?"""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import fisher_exact
 
-from assignadd.figure import COLORS, draw_interval
 from assignadd.ledger import AtMost, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPERATIONS: dict[str, dict[str, Any]] = {
     "subtract": {"task.operation": "subtract"},
@@ -93,26 +86,5 @@ STUDY = Study(
     seeds=24,
     first_seed=26_000,
     steps=50_000,
-    method=(
-        "The paper's settings, three operations that are not symmetric with two shares f of the pairs in training, and "
-        "two widths with an MLP four times as wide. Eight one-sided comparisons by Fisher's exact test, corrected by "
-        "Holm's method. The 24 seeds, 26000 to 26023, are used nowhere else."
-    ),
     ask=tuple(map(statement, range(len(COMPARISONS)))),
 )
-
-SIZE = (6.0, 3.2)
-
-
-def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """The share of the networks of each cell that bind and that use banned slots."""
-    table, axes = tables[STUDY.name], figure.subplots()
-    for row, cell in enumerate(table.cells):
-        for outcome, color, shift in (("binds", COLORS.blue, -0.12), ("refines", COLORS.vermilion, 0.12)):
-            if measured := table.share(cell, outcome):
-                name = STUDY.labels[outcome] if row == 0 else None
-                draw_interval(axes, measured, row + shift, color, across=True, label=name)
-    axes.set_yticks(range(len(table.cells)), list(table.cells))
-    axes.invert_yaxis()
-    axes.set(xlim=(-0.03, 1.03), xlabel="share of networks (95 % interval)")
-    axes.legend()

@@ -1,11 +1,10 @@
 """What is measured every 25 steps of training, and what is counted in the curves: spikes, bursts and saturation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars
 import torch
 from torch import Tensor
 
@@ -16,9 +15,6 @@ from assignadd.model import Stack, answer_logits
 from assignadd.sweeps import final_exam
 from assignadd.task import EVAL_SETS, Sampler
 
-if TYPE_CHECKING:
-    import polars
-
 # Columns of the curves.
 SATURATED, LOSS = "saturated", "reference loss"
 QK2_IDENTITY = "qk2_ov1_var_identity"
@@ -28,17 +24,14 @@ SEQUENCES, UNREACHED = 512, 1 << 31
 RISING = tuple(s.name for s in EVAL_SETS if s.n_vars and not s.n_banned)
 # Steps that count as just before (or after) a spike, and those before them that they are compared with.
 NEAR, EARLIER = 200, 1000
-# A burst is also compared with the steps up to so many before and after it: saturation rises in the course of training.
-AROUND = 500
 # Bursts after this step are late.
 LATE_FROM = 8000
 
 SHARP, SPIKES, BURSTS, LATE = "sharp rise", "spikes", "loss bursts", "late bursts"
-FIRST_AT, SECOND_AT = "first spike at", "second spike at"
+FIRST_AT = "first spike at"
 SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
-SATURATED_BURST, SATURATED_NEARBY = "saturation before bursts less usual", "saturation before bursts less nearby"
+SATURATED_BURST = "saturation before bursts less usual"
 QK2_RISE = "rise of QK2 identity at the first spike"
-OF_FIRST_SPIKE = (FIRST_AT, SECOND_AT, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE)
 MEANINGS = {
     SHARP: "have a spike",
     SPIKES: "the number of spikes (rises of the mean accuracy on sums with variables, none in banned slots, by .1 or "
@@ -46,13 +39,8 @@ MEANINGS = {
     BURSTS: "the number of bursts (losses above twice the median of the 200 steps before and .02 above it; those "
     "within 200 steps are one)",
     LATE: f"the number of bursts of the loss after step {LATE_FROM:,}",
-    "spike steps": "the steps of the spikes",
-    "burst steps": "the steps of the bursts",
     SATURATED_BURST: "the share of saturated sequences in the 200 steps before bursts minus its median since addition",
-    SATURATED_NEARBY: "the share of saturated sequences in the 200 steps before bursts minus its median in the 500 "
-    "steps before and after",
     FIRST_AT: "the step after the first rise, as `assignadd measure phases` finds it",
-    SECOND_AT: "the step after the second rise, as `assignadd measure phases` finds it",
     SATURATED_BEFORE: "the share of saturated sequences in the 200 steps before the first rise",
     SATURATED_RISE: "the share of saturated sequences in the 200 steps before the first rise minus that in the 800 "
     "steps before them",
@@ -131,19 +119,14 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     rises, up = fast_rises(steps, curves.mean(RISING), since), bursts(steps, loss, since)
     before_bursts = [_mean(saturated, steps, burst - NEAR, burst) for burst in up]
     usual = float(np.median(saturated[steps >= since]))
-    nearby = [float(np.median(saturated[abs(steps - burst) <= AROUND])) for burst in up]
     columns: dict[str, Any] = {
         SHARP: bool(rises),
         SPIKES: float(len(rises)),
         BURSTS: float(len(up)),
-        "spike steps": rises,
-        "burst steps": up,
+        LATE: float(sum(step > LATE_FROM for step in up)),
         SATURATED_BURST: float(np.mean(before_bursts) - usual) if up else None,
-        SATURATED_NEARBY: float(np.mean(before_bursts) - np.mean(nearby)) if up else None,
-        **dict.fromkeys(OF_FIRST_SPIKE),
+        **dict.fromkeys((FIRST_AT, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE)),
     }
-    if phases.second_spike:
-        columns[SECOND_AT] = phases.second_spike.after
     if first := phases.first_spike:
         before, after = first.before, first.after
         near = _mean(saturated, steps, before - NEAR, before)
@@ -152,12 +135,6 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
         qk2_before = _mean(identity, steps, before - NEAR, before)
         columns[QK2_RISE] = _mean(identity, steps, after, after + NEAR) - qk2_before
     return columns
-
-
-def late_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
-    """The same, and how many bursts come after step 8,000."""
-    columns = spike_columns(rows, n)
-    return columns | {LATE: float(sum(step > LATE_FROM for step in columns["burst steps"]))}
 
 
 def _mean(values: np.ndarray, steps: np.ndarray, first: int, last: int) -> float:

@@ -1,20 +1,17 @@
 """Sudden rises of the accuracy and bursts of the loss: a matter of rounding, of the optimizer, or of circuits?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from assignadd.figure import COLORS, draw_interval
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.figure import COLORS, draw_intervals, draw_networks
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, mean, share
 
 from . import measures
-from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, late_columns, spike_columns
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, spike_columns
 
 EVERY = 25
 OFTEN = replace(BASE, record=replace(BASE.record, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
@@ -28,8 +25,6 @@ FROZEN = {part: f"{part} frozen from {FROZEN_FROM:,} until {STEPS:,}" for part i
 PRECISION = Study(
     name="spikes",
     question="Accuracy and loss of a network change suddenly at a few steps of training. Is rounding the cause?",
-    method=f"""The paper's network and task with the same seeds in float32, in float32 with the loss and its gradient in
-float64, and in float64 throughout; an evaluation every {EVERY} steps.""",
     base=OFTEN,
     cells=(
         Cell(SINGLE),
@@ -63,10 +58,6 @@ float64, and in float64 throughout; an evaluation every {EVERY} steps.""",
 OPTIMIZER = Study(
     name="bursts",
     question="Are bursts of the loss late in training instabilities of AdamW?",
-    method=f"""The paper's network and task. AdamW divides by the root of the second moment of the gradient, which
-shrinks once the loss is small. If bursts come from updates that become too large in this way, there should be fewer
-with a third of the learning rate (from step {LATE_FROM:,} on), with a longer memory of the second moment or
-with a larger eps, and more with a shorter memory.""",
     base=OFTEN,
     cells=(
         Cell(PAPER),
@@ -81,7 +72,7 @@ with a larger eps, and more with a shorter memory.""",
     first_seed=9100,
     columns=MEANINGS,
     observe=SpikeObserver,
-    of_curves=late_columns,
+    of_curves=spike_columns,
     numbers=(BURSTS, LATE),
     ask=(
         mean(LATE, among="binds").of(LOWER, SLOW, EPS, LARGE_EPS).versus(PAPER, at_most=-3),
@@ -93,8 +84,6 @@ with a larger eps, and more with a shorter memory.""",
 SUDDEN = Study(
     name="sudden",
     question="Is the first rise as sudden if QK2 does not change, and do networks bind with a QK2 that never learned?",
-    method=f"""The paper's task, network and settings. QK2 or W_E keep their weights of step {FROZEN_FROM:,} until the
-end, or QK2 keeps its initial weights; an evaluation every {EVERY} steps.""",
     base=OFTEN,
     cells=(
         Cell(FREE),
@@ -144,32 +133,20 @@ def draw_rises(axes: Axes, table: StudyTable) -> None:
 
 def draw_bursts(axes: Axes, table: StudyTable) -> None:
     """The late bursts of each network that binds."""
-    for row, cell in enumerate(table.cells):
-        values = table.values(cell, LATE, "binds")
-        axes.plot(values, [row] * len(values), "o", color=COLORS.blue, markersize=4, markerfacecolor="none", alpha=0.7)
-        if len(values):
-            axes.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=COLORS.blue, linewidth=2)
-    _name_rows(axes, list(table.cells))
+    draw_networks(axes, {cell: table.values(cell, LATE, "binds") for cell in table.cells}, COLORS.blue)
     axes.set_title("bursts and the optimizer")
     axes.set_xlabel(f"bursts of the loss after step {LATE_FROM:,}\n(a circle per network that binds, line: mean)")
 
 
 def draw_spikes(axes: Axes, table: StudyTable) -> None:
     """The share of networks that bind and, of these, the share with a spike."""
-    for i, (column, among, color, label) in enumerate(
-        (("binds", None, COLORS.vermilion, "bind"), (SHARP, "binds", COLORS.blue, "have a spike, of these"))
+    words = {cell: cell.replace(" from", "\nfrom").replace(" trained", "\ntrained") for cell in table.cells}
+    for number, color, label, shift in (
+        (share("binds"), COLORS.vermilion, "bind", -0.12),
+        (share(SHARP, among="binds"), COLORS.blue, "have a spike, of these", 0.12),
     ):
-        for row, cell in enumerate(table.cells):
-            found = table.measured(share(column, among), cell)
-            if found is not None:
-                named = {"label": label} if row == 0 else {}
-                draw_interval(axes, found, row + 0.24 * (i - 0.5), color, across=True, markersize=4, **named)
-    _name_rows(axes, [cell.replace(" from", "\nfrom").replace(" trained", "\ntrained") for cell in table.cells])
+        shares = {row: table.measured(number, cell) for cell, row in words.items()}
+        draw_intervals(axes, shares, color, label, shift)
     axes.set(xlim=(-0.03, 1.03), xlabel="share of networks (95 % interval)")
     axes.set_title("the first rise with a frozen part")
     axes.legend(**BELOW)
-
-
-def _name_rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)

@@ -1,7 +1,5 @@
 """Claims about networks that add but do not bind, about such seeds of a census, and about seeds before they bind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

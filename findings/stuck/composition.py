@@ -11,8 +11,6 @@ A network that does not bind still guesses. With g and h the accuracies of these
     one variable, held-out pair   adding x bound + h (1 - bound)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The figure: seeds of the census that do not bind, with the rule, and all seeds along training, with the products."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

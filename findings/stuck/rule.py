@@ -6,8 +6,6 @@ the assignments of a group apart. The rule for its answers: if every variable of
 may be meant, otherwise any assigned one; and a pair that training held out is an answer only where no other is left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

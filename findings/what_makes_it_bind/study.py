@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.dynamics import BINDING
-from assignadd.figure import COLORS
+from assignadd.figure import COLORS, draw_intervals
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, early_column, share
 
@@ -26,10 +25,6 @@ RATE = Study(
     "How does the share of seeds that learn to bind depend on the learning rate?",
     tuple(Cell(raised(r), {} if r == 1e-3 else {"optim.lr": r}) for r in RATES),
     seeds=32,
-    method=(
-        f"{SETTINGS} with nine learning rates; the paper's is 0.001. All networks make the same number of updates, so "
-        "a low rate also means less training."
-    ),
     ask=(
         BINDS.of(raised(3e-4)).versus(raised(1e-3), at_most=0),
         BINDS.of(*map(raised, (1.5e-3, 2e-3, 3e-3, 4e-3))).versus(raised(1e-3), at_least=0),
@@ -55,11 +50,6 @@ TRAINING = Study(
     "How does the share of seeds that learn to bind depend on the settings of training other than the rate?",
     (Cell(PAPER), *(Cell(f"{factor} {v:g}", {name: v}) for factor, (name, vs) in FACTORS.items() for v in vs)),
     seeds=32,
-    method=(
-        f"{SETTINGS}; one setting differs at a time: weight decay (the paper's is 0.02), steps of linear warm-up "
-        "(none), sequences in a batch (512), sequences with one variable (1.67) and with two (0.83) for each literal "
-        "one, or the scale of the initial weights (0.8)."
-    ),
     ask=(
         BINDS.of("one-variable ratio 0.4", "one-variable ratio 0.8").versus(PAPER, at_least=0),
         BINDS.of("one-variable ratio 3.3").versus(PAPER, at_most=0),
@@ -79,10 +69,6 @@ SCALE = Study(
     tuple(Cell(f"scale {s:g}", {} if s == 0.8 else {"model.init_scale": s}) for s in SCALES),
     seeds=32,
     first_seed=2000,
-    method=(
-        f"{SETTINGS}, except for the scale of all initial weights (the paper's is 0.8). In the study `training` more "
-        "seeds bound at 0.4 and at 1.2 than at 0.8; these seeds, 2000 to 2031, are others."
-    ),
     numbers=("addition at", "binding at", "frequencies"),
     ask=(BINDS.of("scale 0.4", "scale 1.2").versus("scale 0.8", at_least=0),),
 )
@@ -109,10 +95,6 @@ PARTS_STUDY = Study(
     "Which part must not learn early, or must, for a seed to bind? Does the ability to add block binding?",
     (Cell(FREE), *PARTS, *MLP),
     seeds=32,
-    method=(
-        f"{SETTINGS}. One part keeps its initial weights for the first 2,000 steps (the MLP also for 500 and 8,000) "
-        "and is trained like the rest from then on."
-    ),
     ask=(
         BINDS.of(*(cell.label for cell in MLP)).versus(FREE, at_least=0),
         BINDS.of(*(cell.label for cell in PARTS)).at_least(0.5),
@@ -138,11 +120,6 @@ ORDER = Study(
     "Does the ability to add literals block binding, can binding come first, and must a part be frozen early?",
     (Cell(AS_IN_THE_PAPER), *WITHHELD, *LATER),
     seeds=32,
-    method=(
-        f"{SETTINGS}. In three cells training has no sequences without variables until a step, from which on the mix "
-        "is the paper's. In four, as controls for the study `parts`, QK1 or the MLP keep the weights that they have at "
-        "one step until 2,000 steps later, and are trained before and after. The seeds are those of `parts`."
-    ),
     early_steps=LITERALS_FROM,
     early=(BINDING.set, "0-var train", "0-var add-restricted"),
     ask=(
@@ -163,10 +140,6 @@ AGAIN = Study(
     (Cell(PAPER), Cell(LARGER, {"model.init_scale": 1.2}), *PARTS[:3], MLP[0]),
     seeds=48,
     first_seed=3000,
-    method=(
-        f"{SETTINGS} with one change: initial weights of scale 1.2 instead of 0.8, or one part frozen for the first "
-        "2,000 steps. The 48 seeds, 3000 to 3047, are used nowhere else."
-    ),
     ask=(BINDS.versus(PAPER, at_least=0.05),),
 )
 
@@ -193,15 +166,10 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
 
 def draw_shares(table: StudyTable, axes: Axes) -> None:
     """A row for each cell of one study."""
-    rows = np.arange(len(table.cells))
     for outcome, color, shift in (("binds", COLORS.vermilion, -0.14), ("refines", COLORS.green, 0.14)):
-        shares = [table.measured(share(outcome), cell) for cell in table.cells]
-        value, low, high = np.array([(s.value, s.low, s.high) if s else (np.nan,) * 3 for s in shares]).T
-        label = f"{table.study.labels[outcome]} (95 % interval)"
-        axes.errorbar(value, rows + shift, xerr=(value - low, high - value), fmt="o", color=color, markersize=3.5,
-                      linewidth=1, label=label)  # fmt: skip
-    if paper := table.measured(BINDS, table.study.reference):
+        shares = {cell: table.share(cell, outcome) for cell in table.cells}
+        draw_intervals(axes, shares, color, f"{table.study.labels[outcome]} (95 % interval)", shift)
+    papers = next(cell.label for cell in table.study.cells if not cell.settings)
+    if paper := table.share(papers, "binds"):
         axes.axvline(paper.value, color=COLORS.grey, linestyle="--", linewidth=0.9)
-    axes.set_yticks(rows, list(table.cells))
-    axes.set(xlim=(-0.03, 1.03), ylim=(rows[-1] + 0.6, -0.6))
-    axes.set_title(f"{table.study.name} ({table.study.seeds} seeds a cell)")
+    axes.set(xlim=(-0.03, 1.03), title=f"{table.study.name} ({table.study.seeds} seeds a cell)")

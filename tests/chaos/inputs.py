@@ -21,7 +21,7 @@ from assignadd.config.errors import UserError
 from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
-from assignadd.sweeps.settings import sweep_from_file
+from assignadd.sweeps.plan import sweep_from_file
 from assignadd.task.positions import ROLES
 from assignadd.task.text import answer, parse
 from tests.chaos.promise import Promise

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from assignadd.runs.environment import cpu_model
+from assignadd.runs.manifest import cpu_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 SABOTAGE = "sabotage"

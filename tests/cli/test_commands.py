@@ -94,7 +94,6 @@ def test_bench(capsys):
     for times in result["threads"].values():
         assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
         assert times["step_over_floor"] > 0
-    assert result["sampler_per_second"] > 0 and result["evaluation_per_second"] > 0
     assert result["machine"] and result["backend"] == "numba"
 
 

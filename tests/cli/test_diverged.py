@@ -68,7 +68,8 @@ def test_commands_about_all_models_leave_it_out_and_name_it(runs, command, capsy
 
 
 def test_measures_end_where_it_diverged(runs, capsys):
-    assert main(["measure", "curves", str(runs[0].path), "--again", "--threads", "1"]) == 0
+    (runs[0].path / "measures.parquet").unlink(missing_ok=True)
+    assert main(["measure", "curves", str(runs[0].path), "--threads", "1"]) == 0
     assert "diverged at step" in capsys.readouterr().err
     table, end = api.measure(runs[0]), runs[0].diverged_at[1]
     for model, seed, step, value in table.select("model", "seed", "step", "qk2_ov1_var_margin").iter_rows():

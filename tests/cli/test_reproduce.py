@@ -29,7 +29,7 @@ def test_no_further_seed_is_trained_once_as_many_as_wanted_have_learned_binding(
     reported = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(report, "SEEDS_PER_ROUND", 1)
-    monkeypatch.setattr(report, "report_on_screen", lambda *given: reported.append((len(given[0]), given[4])))
+    monkeypatch.setattr(report, "report_on_screen", lambda *given: reported.append((len(given[0]), given[3])))
     monkeypatch.setattr(Curves, "binds", True)
     for wanted in (1, 2):
         said(capsys, "reproduce", "--preset", "smoke", "--n", "50", "--wanted", str(wanted))

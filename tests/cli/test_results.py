@@ -9,7 +9,7 @@ import polars
 import pytest
 
 import assignadd
-from assignadd.sweeps.shipped import TABLES, columns_of, sweep_column
+from assignadd.sweeps.results import TABLES, columns_of, sweep_column
 from tests.cli.asking import complaint, said
 
 RESULTS = Path(__file__).parents[2] / "assignadd" / "results"

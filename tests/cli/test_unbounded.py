@@ -77,11 +77,11 @@ READ_ELSEWHERE = {
     "report.reproduction": 3,  # captions and numbers of pictures just drawn
     "paper.ledger": 1,  # results/paper-network.json
     "cli": 2,  # /dev/null
-    "sweeps.shipped": 3,  # results/
-    "sweeps.settings": 1,  # bytes that were read
+    "sweeps.results": 3,  # results/
+    "sweeps.plan": 1,  # bytes that were read
     "runs.encoding": 2,  # bytes that were read
-    "runs.files": 4,  # the two functions that read
-    "runs.atomic": 4,  # writing
+    "runs.files": 2,  # the one function that reads
+    "runs.atomic": 1,  # the one function that opens
     "runs.writer": 1,  # the lock
     "user_file": 2,  # Python that was just executed, whose size is checked
     "measures.own": 1,  # likewise

@@ -92,7 +92,7 @@ from assignadd.study import BASE, Cell, Study, share
 
 RECORD = replace(BASE.record, eval_every=20, eval_sequences=32, checkpoint_every=20, final_sequences=50)
 STUDY = Study(
-    name="ours", question="?", method="-", base=replace(PRESETS["smoke"], record=RECORD), steps=20, seeds=1,
+    name="ours", question="?", base=replace(PRESETS["smoke"], record=RECORD), steps=20, seeds=1,
     cells=(Cell("one"), Cell("two", {"optim.lr": 0.002})), outcomes=("binds",),
     ask=(share("binds").of("one").at_least(0.5),),
 )

@@ -9,11 +9,12 @@ import torch
 from assignadd.api import train
 from assignadd.config import PRESETS
 from assignadd.dynamics import trajectory
-from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
+from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_at, trajectory_of
 from assignadd.measures.accuracies import variable_accuracy, variable_exam, variable_sets
 from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
+from assignadd.network import networks_of
 from assignadd.runs.encoding import encode_table
 from assignadd.runs.manifest import MEASURES
 from assignadd.task.evalsets import count_banned
@@ -29,8 +30,9 @@ def run(tmp_path_factory):
 def test_chunks_change_nothing(run):
     steps = run.steps
     assert len(steps) > CHUNK
-    whole = measured_trajectory(run, 1)
-    alone = measured_trajectory(run, 1, steps[-1:])
+    network = networks_of(run)[0][1]
+    whole = trajectory_of(network)
+    alone = measured_at(network.config, network.seen, steps[-1:], network.checkpoints)
     assert list(whole["step"]) == steps
     for name, values in whole.items():
         np.testing.assert_allclose(values[-1], alone[name][0], rtol=1e-5, atol=1e-6, err_msg=name)
@@ -48,7 +50,7 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
     trajectory.write_measures(run, table)
     assert trajectory.read_measures(run).equals(table)
-    one = trajectory.run_trajectory(run, 1)
+    one = trajectory.stored_trajectory(run, 1)
     assert "seed" not in one and np.array_equal(
         one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
     )

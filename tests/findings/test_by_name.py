@@ -86,6 +86,6 @@ def test_the_figure_has_a_dot_for_each_network_that_binds():
     with figure(*study.SIZE) as made:
         study.draw({"cues": table}, made)
         for axes, label in zip(made.axes, (study.PAPER, study.FEW), strict=True):
-            dots = [len(drawn.get_offsets()) for drawn in axes.collections if len(drawn.get_offsets())]
+            dots = [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
             n = binding.filter(polars.col("cell") == label).height
             assert dots == [n] * sum(map(len, study.ROWS.values())) and f": {n} networks" in axes.get_title(loc="left")

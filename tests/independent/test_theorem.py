@@ -8,6 +8,7 @@ from assignadd.paper.theory.theorem import check
 from assignadd.paper.theory.theorem import remainder as closed_form
 from tests.independent import theorem
 from tests.independent.theorem import Sizes
+from tests.paper.theory.appendix import query
 
 SIZES = [
     Sizes(N=5, T=6, V=2, alpha=1e-3, beta=np.log(6)),
@@ -42,7 +43,7 @@ def test_remainder_is_the_packages(s):
     found, setting = theorem.remainder(s), Setting(N=s.N, T=s.T, V=s.V, alpha=s.alpha, beta=s.beta)
     # Both use the same order of coordinates: p_t, e_n, e_pad, e_v, Phi_1 e_v; the package has the query's alone.
     ours = np.zeros_like(found)
-    ours[:, setting.query] = closed_form(setting).numpy()
+    ours[:, query(setting)] = closed_form(setting).numpy()
     np.testing.assert_allclose(found, ours, atol=1e-8)
     assert check(setting).remainder == pytest.approx(theorem.infinity_norm(found), rel=1e-6)
     assert check(setting).bound == pytest.approx(theorem.bound(s))

@@ -7,12 +7,14 @@ from assignadd.interventions.specification import (
     COMPONENTS,
     HOOKS_OF_LAYERS,
     KINDS,
+    REPLACED_BY,
+    ROLE_WORDS,
     Cut,
     Pattern,
     Replace,
     Swap,
+    explain,
 )
-from assignadd.interventions.words import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.task.positions import ROLES
 from tests.hooks import HOOKS
 

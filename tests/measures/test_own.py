@@ -16,8 +16,8 @@ from assignadd.config.errors import RunError
 from assignadd.measures.own import function_named, own_measure
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import run_sweep
-from assignadd.sweeps.jobs import SweepObserver
-from assignadd.sweeps.settings import named_sweep
+from assignadd.sweeps.final_tests import SweepObserver
+from assignadd.sweeps.plan import named_sweep
 from tests.runs.small import contents
 from tests.sweeps.small import CONFIG as SWEEP_CONFIG
 

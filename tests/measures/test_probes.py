@@ -67,7 +67,7 @@ def test_stages_are_what_the_hooks_of_the_transformer_see(name):
     with torch.no_grad():
         _, cache = Transformer.from_stack(one, 0).run_with_cache(tokens[0])
     hooks = ("hook_resid_pre", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_post", "hook_mlp_out", "hook_resid_post")
-    stages = list(probes.probed_stages(next(iter(traces(one, tokens))), one).values())
+    stages = list(probes.vectors_at_equals(next(iter(traces(one, tokens))), one).values())
     for stage, hook in zip(stages[-len(hooks) :], hooks, strict=True):  # residuals of earlier layers come before
         torch.testing.assert_close(stage, cache[f"blocks.{last}.{hook}"][:, -1], atol=1e-5, rtol=1e-4)
 
@@ -86,15 +86,14 @@ def test_an_adam_probe_equals_torchs_adam_on_the_cross_entropy():
     assert adam_probe(x, labels, 4, 200, steps=4).item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("contexts", [1, 3, 4])  # .7 of 4 x 529 is no whole number of pairs
-def test_no_pair_is_used_for_training_and_testing(contexts):
-    found = answer_probes(RANDOM.models(0), [CONFIG], SEEN, contexts=contexts)
-    pairs = probes._pairs(N, contexts, "pair").tolist()
-    assert found.n_train + found.n_test == len(pairs) == contexts * N * N
+def test_no_pair_is_used_for_training_and_testing():
+    found = answer_probes(RANDOM.models(0), [CONFIG], SEEN)
+    pairs = probes._pairs(N, "pair").tolist()
+    assert found.n_train + found.n_test == len(pairs) == N * N
     assert set(pairs[: found.n_train]) | set(pairs[found.n_train :]) == set(range(N * N))
     assert not set(pairs[: found.n_train]) & set(pairs[found.n_train :])
     assert pairs != sorted(pairs)
-    rows = probes._pairs(N, contexts, "row").tolist()
+    rows = probes._pairs(N, "row").tolist()
     assert len(rows) == len(pairs) and set(rows[: found.n_train]) & set(rows[found.n_train :])
 
 
@@ -111,8 +110,8 @@ def test_the_answer_is_linear_in_the_neurons_but_not_before():
     # A function of n plus one of m: below 1/N on pairs left out, however well it does on those trained on.
     assert found.test[:, BEFORE].max() < 1 / N + 0.03
     assert found.control.max() < 1 / N + 0.08  # 159 test rows
-    by_row = answer_probes(HANDMADE, [CONFIG], SEEN, "row", contexts=2)
-    assert by_row.test[:, AFTER].min() > 0.99 and by_row.test[:, 1].item() > found.test[0, 1].item()
+    by_row = answer_probes(HANDMADE, [CONFIG], SEEN, "row")
+    assert by_row.test[:, AFTER].min() > 0.95 and by_row.test[:, 1].item() > found.test[0, 1].item()
 
 
 def test_without_the_mlp_no_probe_finds_the_answer():

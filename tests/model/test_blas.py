@@ -57,14 +57,14 @@ def test_products_are_compiled_once_for_all_orders_in_memory():
 
 
 @partial(compiled, nogil=True)
-def _fill(thread, threads, meeting, seen, fails):
+def _fill(thread, seen, fails):
     for turn in range(seen.shape[0]):
-        seen[turn, thread] = 1
-        wait_for_all(meeting, threads)
-        for other in range(threads):  # written before the meeting
+        seen[turn, thread.number] = 1
+        wait_for_all(thread)
+        for other in range(thread.n_threads):  # written before the meeting
             if seen[turn, other] != 1:
                 raise ValueError("a thread did not wait")
-        if turn == fails and thread == threads - 1:
+        if turn == fails and thread.number == thread.n_threads - 1:
             raise ValueError("as asked")
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
-from assignadd.model.kernels import kernels_for, numba_functions
-from assignadd.model.kernels.numba_cpu import CompiledKernels
+from assignadd.model.cpu_step import Update
+from assignadd.model.kernels import kernels_for, numba_functions, numba_step
+from assignadd.model.kernels.numba_functions import CompiledKernels
 from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -193,10 +194,12 @@ def test_a_compiled_update_equals_that_in_double_precision(optim):
     start = torch.randn(1, 500, generator=torch.Generator().manual_seed(99))
     exact, diverged_at = start.double(), torch.full((1,), -1)
     moments, settings = Moments.zeros(exact, [optim]), (optim.weight_decay, optim.beta1, optim.beta2, optim.eps)
+    rates = torch.zeros(0, dtype=torch.float64)
     weights, mean, square = start[0].clone(), torch.zeros(500), torch.zeros(500)
     for step in range(40):
         grad = gradient(step)[0].float()
-        numba_functions.adamw(*(x.numpy() for x in (weights, grad, mean, square)), optim.lr, settings, step + 1)
+        arrays = [x.numpy() for x in (weights, grad, mean, square, rates)]
+        numba_step.adamw(Update(*arrays, *settings, first_step=0), 0, 500, optim.lr, step + 1)
         stacked_adamw(exact, grad.double()[None], moments, torch.zeros(1), diverged_at, torch.tensor(step + 1))
     for found, expected in ((weights, exact), (mean, moments.mean), (square, moments.square)):
         torch.testing.assert_close(found.double(), expected[0], rtol=2e-6, atol=2e-6)

@@ -9,8 +9,8 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, concatenate
 from assignadd.page.export import Settings, export
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split

@@ -15,7 +15,7 @@ from assignadd.paper.generalisation.figures import (
     AccuraciesData,
     accuracies_caption,
 )
-from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
+from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
 
 NOT_ALWAYS_TRUE = (
     "nearly perfect",

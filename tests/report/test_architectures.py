@@ -10,7 +10,7 @@ from assignadd.figure.record import Absent, Sources
 from assignadd.figure.style import figure
 from assignadd.model.transformer import Transformer
 from assignadd.network import Network
-from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
+from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
 from assignadd.task.examples import ATTENTION, fitted
 from assignadd.task.splits import pair_split
 from tests.architectures import random_stack
@@ -29,7 +29,7 @@ OF_THE_RUN = {"early", "late", "cues"}  # no spike in random weights, and no bin
 def sources():
     other = random_stack(CONFIG)
     other.flat.mul_(0.9)
-    network = Network(STACK, CONFIG, pair_split(CONFIG.task, 0), 40, step=20, checkpoints={10: other})
+    network = Network(STACK, CONFIG, pair_split(CONFIG.task, 0), 40, step=20, other_checkpoints={10: other})
     return Sources([network])
 
 
@@ -74,7 +74,12 @@ def test_progress_measures_of_one_layer_with_a_norm():
     model = replace(SMOKE.model, n_layers=1, d_mlp=(8,), norm="layer")
     config = Member(0).config(replace(SMOKE, model=model))
     network = Network(
-        random_stack(config), config, pair_split(config.task, 0), 40, step=20, checkpoints={10: random_stack(config)}
+        random_stack(config),
+        config,
+        pair_split(config.task, 0),
+        40,
+        step=20,
+        other_checkpoints={10: random_stack(config)},
     )
     record = RECORDS["progress_measures"]
     data = record.data_of(Sources([network]))

@@ -63,9 +63,9 @@ def test_a_card_has_the_verdict_the_numbers_and_the_first_figure_there_is():
     claim = replace(record(FINDINGS[0].claim, 0.5, FAILS), claim="All.", paper="99 %", n=20000, unit="sequences")
     (card,) = findings([claim], lambda label: None if label == FINDINGS[0].figures[0] else svg(label))
     assert (card.verdict, card.tone, card.figure) == (FAILS, "bad", FINDINGS[0].figures[1])
-    assert card.text == "All. Measured: 0.5 [0.49, 0.51] (20,000 sequences, 2 networks). The paper says: 99 %."
+    assert card.text == "All. Measured: 0.5 (0.49 to 0.51; 20,000 sequences, 2 networks). The paper says: 99 %."
     steps = replace(claim, value=9000.0, low=4400.0, high=10000.0)
-    assert "9,000 [4,400, 10,000]" in findings([steps], svg)[0].text
+    assert "9,000 (4,400 to 10,000; 20,000 sequences" in findings([steps], svg)[0].text
 
 
 def words(networks, explorer=None) -> str:
@@ -106,7 +106,7 @@ def test_a_card_of_a_reading_has_its_sentence_and_number():
     doubles = "held-out-pairs-99.4:doubles"
     cards = {card.claim: card for card in findings(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), svg)}
     assert cards[doubles].verdict == FAILS and cards["held-out-pairs-99.4"].verdict == HOLDS
-    assert cards[doubles].text.startswith(f"reading {doubles}. Measured: 0.5 [0.4, 0.6] (100 pairs, 2 networks).")
+    assert cards[doubles].text.startswith(f"reading {doubles}. Measured: 0.5 (0.4 to 0.6; 100 pairs, 2 networks).")
     assert "The paper says" not in cards[doubles].text  # it does not
 
 

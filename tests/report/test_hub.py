@@ -20,8 +20,8 @@ from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.report.hub_folder import with_metadata
 from assignadd.runs.encoding import decode_tensors, encode_tensors
-from assignadd.runs.environment import Environment
 from assignadd.runs.files import MARK
+from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import pair_split
 from tests.report.hub_server import COMMIT, TOKEN, hub

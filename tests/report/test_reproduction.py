@@ -14,10 +14,9 @@ from assignadd.dynamics.trajectory import binds
 from assignadd.figure.record import FigureRecord
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, known
-from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
-from assignadd.report.reproduction import SECTIONS, drawing_pictures, write_page
-from assignadd.report.sections import DYNAMICS
+from assignadd.report.reproduction import DYNAMICS, SECTIONS, drawing_pictures, write_page
 from assignadd.sweeps import population
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader

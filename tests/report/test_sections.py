@@ -16,8 +16,7 @@ from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import paper_statements
 from assignadd.paper.theory.setting import Setting
-from assignadd.report.reproduction import SECTIONS
-from assignadd.report.sections import POPULATIONS
+from assignadd.report.reproduction import POPULATIONS, SECTIONS
 from assignadd.stats import HOLDS
 from assignadd.sweeps.population import shipped_populations
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignadd.report import reproduction
-from assignadd.report.reproduction import SECTIONS, WIDE, drawing_pictures, write_page
-from assignadd.report.sections import POPULATIONS, Section
+from assignadd.report.reproduction import POPULATIONS, SECTIONS, WIDE, Section, drawing_pictures, write_page
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.records import RECORDS
 

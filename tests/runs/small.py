@@ -10,7 +10,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Member, Model, Optim, Recording, Task
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.runs.environment import Environment
+from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
 
 CONFIG = Config(

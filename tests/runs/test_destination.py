@@ -90,7 +90,7 @@ def test_leftovers_go_unless_a_process_is_writing_them(tmp_path):
     dead.write_text("half")
     alive.write_text("half")
     fd = os.open(alive, os.O_RDWR)
-    atomic._lock(fd)
+    atomic.lock(fd)
     claim_folder(tmp_path, "report")
     assert not dead.exists() and alive.exists()
     os.close(fd)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from assignadd.runs.environment import Environment, source_commit
+from assignadd.runs.manifest import Environment, source_commit
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

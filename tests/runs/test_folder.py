@@ -17,8 +17,8 @@ from assignadd.dynamics.trajectory import checkpoints_around, measured_run, phas
 from assignadd.model.accuracy import Exam
 from assignadd.network import networks_of
 from assignadd.runs.encoding import stack_of
-from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
+from assignadd.runs.manifest import Environment
 from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 

@@ -16,7 +16,6 @@ BASE = replace(
 SMALL = Study(
     name="small",
     question="Does it run?",
-    method="Nothing is learned.",
     base=BASE,
     steps=40,
     cells=(

@@ -1,7 +1,6 @@
 """`assignadd study` runs, continues and shows a study in a file or folder, and executes nothing else."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -35,17 +34,6 @@ def folder(tmp_path, monkeypatch):
     (path / "study.py").write_text(OURS)
     (path / "columns.py").write_text(COLUMNS)
     return path
-
-
-def test_a_list_executes_nothing_that_nobody_named(folder, monkeypatch, capsys):
-    (folder / "study.py").write_text("raise SystemExit('executed')")
-    assert main(["study", "--json"]) == 0
-    assert [(s["path"], s["study"]) for s in json.loads(capsys.readouterr().out)] == [("findings/question", None)]
-    assert main(["study"]) == 0 and "which executes its study.py" in " ".join(capsys.readouterr().out.split())
-    monkeypatch.chdir(Path(__file__).parents[2])  # the repository's
-    assert main(["study", "--json"]) == 0
-    listed = {s["path"]: s for s in json.loads(capsys.readouterr().out)}
-    assert listed["findings/every_seed"]["networks"] > 1
 
 
 def test_the_command_plans_trains_continues_and_shows(folder, tmp_path, capsys):

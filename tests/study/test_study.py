@@ -22,10 +22,9 @@ from assignadd.study import (
     mean,
     share,
 )
-from assignadd.study.figures import draw_study
-from assignadd.study.files import read_study, run_study
+from assignadd.study.files import draw_study, read_study, run_study
 from assignadd.study.table import statements, study_records
-from assignadd.sweeps.engine import plan
+from assignadd.sweeps.plan import Machines, plan
 from tests.study.small import BASE, SMALL
 
 torch.set_num_threads(1)
@@ -34,7 +33,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    return out, run_study(SMALL, SMALL.sweep(), out, "assignadd study small.py", lambda job, step: None)
+    return out, run_study(SMALL, SMALL.sweep(), out)
 
 
 def test_every_network_has_a_row_with_its_last_numbers(made):
@@ -51,7 +50,7 @@ def test_every_network_has_a_row_with_its_last_numbers(made):
     doubles = table.frame.filter(polars.col("cell") == "plain")
     expected = doubles["0-var doubles (final)"] - doubles["0-var neither order (final)"]
     assert doubles["doubles minus others"].to_list() == pytest.approx(expected.to_list())
-    runs = [Run.open(job.path) for job in plan(SMALL.sweep(), out, "cpu").jobs]
+    runs = [Run.open(job.path) for job in plan(SMALL.sweep(), out, Machines()).jobs]
     exams = {
         member.config(run.config): row["measures"]["tests"]["1-var train (final)"]
         for run in runs for member, row in zip(run.members, run.metrics()[-len(run.members) :], strict=True)
@@ -125,7 +124,6 @@ def test_a_question_is_a_sentence_an_identifier_and_a_rule_for_each_cell():
         ("widths-frequencies-16", "16: the number of the network's frequencies on average is from 3 to 5."),
         ("widths-both", "Both bind."),
     ]  # fmt: skip
-    assert study.reference == "512"
     with pytest.raises(ConfigError, match="labels of the cells of widths"):
         replace(study, ask=(share("binds").of("17").at_least(0.5),))
 
@@ -161,7 +159,7 @@ CROSSED = replace(
 def test_networks_have_their_own_settings_and_columns(tmp_path):
     sweep = CROSSED.sweep()
     assert len(sweep.cells) == CROSSED.n_models == 4
-    table = run_study(CROSSED, sweep, tmp_path, "", lambda job, step: None)
+    table = run_study(CROSSED, sweep, tmp_path)
     assert table.frame.select("cell", "seed", "seed.init", "seed.split", "lr").rows() == [
         *(("crossed", 7 + i, *levels, 1e-3) for i, levels in enumerate(product((4, 5), (4,)))),
         ("faster", 7, 4, 7, 2e-3), (PAPER, 7, 7, 7, 5e-3),

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from assignadd.config import PRESETS, Optim, Recording
 from assignadd.runs.folder import Run
-from assignadd.sweeps.jobs import Job
-from assignadd.sweeps.settings import Sweep, grid
+from assignadd.sweeps.plan import Job, Sweep, grid
 from tests.runs.small import contents
 
 RECORD = Recording(

@@ -12,11 +12,11 @@ from assignadd.config import PRESETS, Member, Optim, Recording
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
-from assignadd.sweeps.engine import plan, run_sweep
+from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.final_tests import end_column, end_exams, final_column
+from assignadd.sweeps.plan import Machines, Sweep, grid, plan
 from assignadd.sweeps.population import Population, Populations, shipped_populations
 from assignadd.sweeps.results import by_network, tally
-from assignadd.sweeps.settings import Sweep, grid
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.splits import pair_split
@@ -34,7 +34,7 @@ LAST_TEN = list(range(182, 201, 2))
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("sweep") / "out"
-    return run_sweep(SWEEP, out), [Run.open(job.path) for job in plan(SWEEP, out, "cpu").jobs], out
+    return run_sweep(SWEEP, out), [Run.open(job.path) for job in plan(SWEEP, out, Machines()).jobs], out
 
 
 def test_end_columns_are_there_at_exactly_the_last_ten_evaluations(swept):

@@ -3,25 +3,24 @@
 import json
 from dataclasses import replace
 
+import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
-from assignadd.sweeps.engine import run_sweep
-from assignadd.sweeps.jobs import (
+from assignadd.sweeps.engine import run_job, run_sweep
+from assignadd.sweeps.plan import (
     MOST_TOGETHER,
-    Job,
+    Machines,
+    Sweep,
     bytes_per_model,
-    estimated_seconds,
+    grid,
     jobs_of,
     models_together,
-    run_job,
     stacks,
 )
-from assignadd.sweeps.results import last_rows
-from assignadd.sweeps.settings import Sweep, grid
 from tests.sweeps.small import CONFIG, SWEEP
 
 
@@ -41,41 +40,31 @@ def test_a_stack_is_what_the_memory_holds():
     assert (
         30e6 < each < 80e6
     )  # of the 128-model census on an H200: 2.5 GiB in tensors, 20 MB a model, without the final tests
-    assert models_together(paper, "cuda", memory=10 * each) == 8  # a fifth is left free
-    assert models_together(paper, "cuda", memory=10 * each, per_gpu=4) == 2
-    assert models_together(paper, "cuda", memory=10**15) == MOST_TOGETHER
-    assert models_together(paper, "cuda", memory=1) == models_together(paper, "cpu") == 1
+    assert models_together(paper, Machines("cuda"), memory=10 * each) == 8  # a fifth is left free
+    assert models_together(paper, Machines("cuda", per_gpu=4), memory=10 * each) == 2
+    assert models_together(paper, Machines("cuda"), memory=10**15) == MOST_TOGETHER
+    assert models_together(paper, Machines("cuda"), memory=1) == models_together(paper, Machines()) == 1
     wide = replace(paper, model=replace(paper.model, d_model=256, d_head=256))
     assert each < bytes_per_model(wide) < 4 * each
 
 
-def test_the_estimate_is_work_over_rate(tmp_path):
-    paper = PRESETS["paper"]
-    job = Job(tmp_path, paper, tuple(Member(i) for i in range(128)))
-    seconds = estimated_seconds([job], "cuda", 1)
-    assert 90 < seconds < 180  # 128 models x 30,000 steps at about 33 us a model-step on an H200
-    assert estimated_seconds([job, job], "cuda", 2) == seconds
-    half, done = (estimated_seconds([replace(job, done=n)], "cuda", 1) for n in (15_000, 30_000))
-    assert seconds / 2 < half < seconds and done == 0  # building and evaluating take as long for half of the steps
-    here = [estimated_seconds([replace(job, done=n)], "cpu", 1) for n in (0, 15_000)]
-    assert here[1] == pytest.approx(here[0] / 2)
-
-
 def test_runs_that_are_there_keep_their_cells_whatever_the_device_holds_now(tmp_path):
-    first, second = jobs_of(SWEEP, tmp_path, together=2)
+    first, second = jobs_of(SWEEP, tmp_path, Machines(most_together=2))
     run_job(first, "cpu")
-    (again, *others) = jobs_of(SWEEP, tmp_path, together=1)
+    (again, *others) = jobs_of(SWEEP, tmp_path, Machines(most_together=1))
     assert (again.path, again.members, again.done) == (first.path, first.members, CONFIG.optim.steps)
     assert [j.members for j in others] == [(m,) for m in second.members] and all(j.done == 0 for j in others)
     assert again.model_steps == 0 and others[0].model_steps == CONFIG.optim.steps
     other = replace(SWEEP, config=replace(CONFIG, optim=replace(CONFIG.optim, steps=50)))
-    assert all(job.done == 0 for job in jobs_of(other, tmp_path, together=2))  # another sweep in the same folder
+    assert all(
+        job.done == 0 for job in jobs_of(other, tmp_path, Machines(most_together=2))
+    )  # another sweep in the same folder
 
 
 def test_cells_of_one_shape_share_a_stack_whatever_else_differs(tmp_path):
     heads = {"model.n_heads": (1, 2)}
     cells = grid(heads | {"optim.lr": (1e-3, 2e-3), "model.init_scale": (0.5, 0.8), "seed.split": (3, 4)}, (0, 1))
-    jobs = jobs_of(Sweep("mixed", CONFIG, cells), tmp_path, together=100)
+    jobs = jobs_of(Sweep("mixed", CONFIG, cells), tmp_path, Machines(most_together=100))
     assert [(j.config.model.n_heads, len(j.members)) for j in jobs] == [(1, 16), (2, 16)]
     assert {m.config(j.config) for j in jobs for m in j.members} == {c.config(CONFIG) for c in cells}
 
@@ -85,12 +74,13 @@ def test_a_sweep_over_shapes_has_a_row_for_each_model_as_it_comes_out_alone(tmp_
     cells = (Member(0), Member(0, {"task.modulus": 5, "task.n_vars": 3}), Member(1, {**small, "optim.steps": 20}))
     record = replace(CONFIG.record, measure_every=0)
     sweep = Sweep("shapes", replace(CONFIG, record=record), cells)
-    table = last_rows(run_sweep(sweep, tmp_path / "all", together=2), sweep)
+    table = run_sweep(sweep, tmp_path / "all", Machines(most_together=2))
+    table = table.filter(polars.col("step") == polars.col("optim.steps"))  # the last row of each
     named = table.select("task.modulus", "model.d_mlp", "optim.steps", "step", "seed").rows()
     assert set(named) == {(7, "[null, 32]", 40, 40, 0), (5, "[null, 32]", 40, 40, 0), (7, "[null, 8, 8]", 20, 20, 1)}
     assert table["1-var train (final)"].null_count() == 0 and "2-var test" not in table.columns
     own, alone = cells[2].in_stack(sweep.config)
-    (job,) = jobs_of(Sweep("alone", own, (alone,)), tmp_path / "alone")
+    (job,) = jobs_of(Sweep("alone", own, (alone,)), tmp_path / "alone", Machines())
     rows = run_job(job, "cpu").metrics()
     assert rows[-1]["loss"] == pytest.approx(table.filter(table["seed"] == 1)["loss"].item(), rel=1e-6)
 

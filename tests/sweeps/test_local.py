@@ -19,10 +19,9 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
 from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs.folder import Run
-from assignadd.sweeps.engine import plan, run_local, run_sweep
-from assignadd.sweeps.jobs import jobs_of, run_job
+from assignadd.sweeps.engine import run_job, run_local, run_sweep
+from assignadd.sweeps.plan import Machines, Sweep, jobs_of, named_sweep, plan
 from assignadd.sweeps.results import tally
-from assignadd.sweeps.settings import Sweep, named_sweep
 from tests.runs.test_damage import flip
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
 
@@ -33,14 +32,14 @@ torch.set_num_threads(1)
 def whole(tmp_path_factory):
     """The sweep in one go, a model at a time."""
     out = tmp_path_factory.mktemp("whole")
-    return out, run_sweep(SWEEP, out, together=1)
+    return out, run_sweep(SWEEP, out, Machines(most_together=1))
 
 
 def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
-    alone = rows_by_cell(plan(SWEEP, whole[0], "cpu", together=1).jobs)
+    alone = rows_by_cell(plan(SWEEP, whole[0], Machines(most_together=1)).jobs)
     assert set(alone) == set(SWEEP.cells) and all(len(rows) == 3 for rows in alone.values())
-    table = run_sweep(SWEEP, tmp_path, together=3)  # a stack of three and one of one
-    assert rows_by_cell(plan(SWEEP, tmp_path, "cpu", together=3).jobs) == alone
+    table = run_sweep(SWEEP, tmp_path, Machines(most_together=3))  # a stack of three and one of one
+    assert rows_by_cell(plan(SWEEP, tmp_path, Machines(most_together=3)).jobs) == alone
     assert table.equals(whole[1])
 
 
@@ -49,14 +48,14 @@ def test_a_damaged_finished_stack(tmp_path, whole):
     out = Path(shutil.copytree(whole[0], tmp_path / "out"))
     first, second = sorted(folder for folder in out.iterdir() if folder.is_dir())[:2]
     flip(second / "checkpoints/00000040.safetensors", 50)
-    assert run_sweep(SWEEP, out, together=1).equals(whole[1])
+    assert run_sweep(SWEEP, out, Machines(most_together=1)).equals(whole[1])
     assert "00000040.safetensors" in Run.open(second).verify()[0]
     flip(second / "metrics.jsonl", 50)
     with pytest.raises(RunError, match=rf"{second}/metrics.jsonl is damaged.*; remove {second} to train"):
-        run_sweep(SWEEP, out, together=1)
+        run_sweep(SWEEP, out, Machines(most_together=1))
     flip(first / "config.json", 50)
     with pytest.raises(RunError, match=rf"{first}/config.json is damaged.*; remove that folder to train"):
-        run_sweep(SWEEP, out, together=1)
+        run_sweep(SWEEP, out, Machines(most_together=1))
 
 
 def test_a_table_that_is_not_ours_is_left_alone(tmp_path):
@@ -78,7 +77,7 @@ def test_the_table_has_a_row_per_cell_and_evaluation(whole):
     )
     assert last["0-var held out"].is_null().to_list() == [False, False, True, True]  # nothing is held out at f = 1
     assert table["0-var add-restricted"].is_null().to_list() == [False] * 6 + [True] * 6
-    rows = [row for job in plan(SWEEP, out, "cpu", together=1).jobs for row in Run.open(job.path).metrics()]
+    rows = [row for job in plan(SWEEP, out, Machines(most_together=1)).jobs for row in Run.open(job.path).metrics()]
     assert sorted(table["1-var train"].to_list()) == pytest.approx(
         sorted(row["accuracy"]["1-var train"] for row in rows)
     )
@@ -94,7 +93,7 @@ def test_the_table_has_a_row_per_cell_and_evaluation(whole):
 
 def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
     config = replace(CONFIG, optim=Optim(batch=8, steps=20))
-    run_sweep(named_sweep("seeds", config, (0, 1)), tmp_path, together=2)
+    run_sweep(named_sweep("seeds", config, (0, 1)), tmp_path, Machines(most_together=2))
     before = {
         p: (p.stat().st_mtime_ns, p.read_bytes())
         for p in tmp_path.rglob("*")
@@ -102,7 +101,10 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
     }
     reports: list[tuple[int, int]] = []
     table = run_sweep(
-        named_sweep("seeds", config, (0, 1, 2)), tmp_path, together=2, report=lambda *at: reports.append(at)
+        named_sweep("seeds", config, (0, 1, 2)),
+        tmp_path,
+        Machines(most_together=2),
+        report=lambda *at: reports.append(at),
     )
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
     assert {job for job, _ in reports} == {1} and sorted(table["seed"].unique()) == [0, 1, 2]
@@ -116,7 +118,7 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
 
 def test_a_diverged_model_is_a_result(tmp_path):
     sweep = Sweep("hot", CONFIG, (Member(0, lr=1e-3), Member(0, lr=10.0, weight_decay=100.0)))
-    table = run_sweep(sweep, tmp_path, together=2)
+    table = run_sweep(sweep, tmp_path, Machines(most_together=2))
     assert table.filter(polars.col("lr") == 10.0)["diverged_at"].to_list()[-1] is not None
     assert table.filter(polars.col("lr") == 1e-3)["diverged_at"].to_list() == [None] * 3
     found = tally(table, sweep)
@@ -127,8 +129,8 @@ def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_
     """Each of two processes gets jobs; one is killed in training, and another takes its job up."""
     # Long enough for several reports, which are POLL_SECONDS apart.
     sweep = replace(SWEEP, config=replace(CONFIG, optim=Optim(batch=16, steps=600)))
-    jobs = jobs_of(sweep, tmp_path / "processes", together=2)
-    for job in jobs_of(sweep, tmp_path / "alone", together=2):
+    jobs = jobs_of(sweep, tmp_path / "processes", Machines(most_together=2))
+    for job in jobs_of(sweep, tmp_path / "alone", Machines(most_together=2)):
         run_job(job, "cpu")
     killed: list[int] = []
 

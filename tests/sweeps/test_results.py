@@ -10,7 +10,7 @@ import torch
 from scipy.stats import mannwhitneyu
 
 from assignadd.cli import arguments
-from assignadd.cli.sweep import Sweep, requested_sweep
+from assignadd.cli.sweep import Sweep
 from assignadd.model.accuracy import Exam
 from assignadd.runs.config_json import config_from
 from assignadd.runs.folder import Run, shipped
@@ -48,8 +48,7 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
         about["command"].replace("--seeds ", "--n-seeds ").replace("--n-seeds 32 --first-seed 128", "--seeds 128..159")
     )
     program, command, *words = shlex.split(typed)
-    args = arguments.read(Sweep, words, command)
-    asked = requested_sweep(args, args.base)
+    asked = arguments.read(Sweep, words, command).requested()
     assert (program, command) == ("assignadd", "sweep") and asked.config == config_from(about["config"])
     rows = table.select("seed", "seen_fraction", "two_var_ratio").unique().rows()
     configs = [cell.config(asked.config) for cell in asked.cells]

@@ -9,8 +9,8 @@ from assignadd.config import ConfigError
 from assignadd.measures.own import own_measure
 from assignadd.sweeps import engine
 from assignadd.sweeps.engine import run_local
-from assignadd.sweeps.jobs import SweepObserver, jobs_of
-from assignadd.sweeps.settings import Sweep
+from assignadd.sweeps.final_tests import SweepObserver
+from assignadd.sweeps.plan import Machines, Sweep, jobs_of
 from tests.sweeps.small import CONFIG, SWEEP, stores
 
 SCRIPT = """
@@ -18,7 +18,7 @@ print("the script runs")
 from pathlib import Path
 from assignadd.sweeps.engine import run_sweep
 from assignadd.study.study import FinalMeasures
-from assignadd.sweeps.settings import Sweep, grid
+from assignadd.sweeps.plan import Machines, Sweep, grid
 from tests.sweeps.small import CONFIG
 from functools import partial
 
@@ -28,7 +28,7 @@ def size(stack):
 observe = partial(FinalMeasures, size) if {observe} else None
 sweep = Sweep("s", CONFIG, grid({{"seen_fraction": (0.5,)}}, (0, 1)), observe)
 {anew}
-table = run_sweep(sweep, Path({out!r}), cores=2)
+table = run_sweep(sweep, Path({out!r}), Machines(cores=2))
 print(len(table), "size (final)" in table.columns)
 """
 ANEW = "from assignadd.sweeps import engine; engine.can_fork = lambda: False"
@@ -55,14 +55,14 @@ def test_a_function_that_another_process_cannot_load_is_one_line(tmp_path, monke
         return stack.W_E.square().mean((1, 2))
 
     observer = own_measure(size, CONFIG, SWEEP.cells[0], SweepObserver)
-    jobs = jobs_of(Sweep("s", CONFIG, SWEEP.cells[:2], observer), tmp_path, together=1)
+    jobs = jobs_of(Sweep("s", CONFIG, SWEEP.cells[:2], observer), tmp_path, Machines(most_together=1))
     with pytest.raises(ConfigError, match="functions of a file of their own") as caught:
         run_local(jobs, "cpu", 2)
     assert "\n" not in str(caught.value)
 
 
 def test_processes_that_begin_anew_make_the_same_files(tmp_path, monkeypatch):
-    run_local(jobs_of(SWEEP, tmp_path / "forked", together=2), "cpu", 2)
+    run_local(jobs_of(SWEEP, tmp_path / "forked", Machines(most_together=2)), "cpu", 2)
     monkeypatch.setattr(engine, "can_fork", lambda: False)
-    run_local(jobs_of(SWEEP, tmp_path / "anew", together=2), "cpu", 2)
+    run_local(jobs_of(SWEEP, tmp_path / "anew", Machines(most_together=2)), "cpu", 2)
     assert stores(tmp_path / "forked") == stores(tmp_path / "anew")

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 from assignadd.config import PRESETS, ConfigError, Member
-from assignadd.sweeps.settings import FRACTIONS, RATIOS, Sweep, grid, named_sweep, sweep_from_file
+from assignadd.sweeps.plan import FRACTIONS, RATIOS, Sweep, grid, named_sweep, sweep_from_file
 
 PAPER = PRESETS["paper"]
 HEADS = {"model.n_heads": 2, "model.d_mlp": (4, 8)}

@@ -13,8 +13,8 @@ from assignadd.model.kernels.tensor import Moments, TensorKernels, cross_entropy
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
-from assignadd.runs.own_files import with_files
-from assignadd.sweeps.jobs import SweepObserver
+from assignadd.runs.config_json import with_files
+from assignadd.sweeps.final_tests import SweepObserver
 from assignadd.task.evalsets import ALL_SETS, all_sets
 from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.splits import pair_split

@@ -20,10 +20,28 @@ def gone(pid: int) -> bool:
         return file.read().rsplit(")", 1)[1].split()[0] == "Z"
 
 
+class Item:
+    """What the processes have."""
+
+    def __init__(self, number: int, tensor: torch.Tensor | None = None):
+        self.number, self.tensor = number, tensor
+
+    def scale(self, factor: int) -> int:
+        return self.number * factor
+
+    def where(self) -> int:
+        return os.getpid()
+
+    def add(self, x: float) -> float:
+        return self.tensor[self.number].add_(x).sum().item()
+
+    def fail(self) -> None:
+        raise ValueError(f"item {self.number} is bad")
+
+
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_the_items(processes):
-    tasks = {"scale": lambda item, factor: item * factor, "where": lambda item: os.getpid()}
-    pool = ProcessPool([10, 20, 30, 40], processes, tasks)
+    pool = ProcessPool([Item(n) for n in (10, 20, 30, 40)], processes)
     assert pool.call("scale", 3) == [30, 60, 90, 120]
     where = set(pool.call("where"))
     pool.close()
@@ -34,7 +52,7 @@ def test_results_come_in_the_order_of_the_items(processes):
 def test_shared_tensors_are_seen_on_both_sides():
     tensor = shared(torch.arange(6.0).view(2, 3))
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 5]]
-    pool = ProcessPool([0, 1], 2, {"add": lambda row, x: tensor[row].add_(x).sum().item()})
+    pool = ProcessPool([Item(0, tensor), Item(1, tensor)], 2)
     tensor[1] = 100
     assert pool.call("add", 1.0) == [6.0, 303.0]
     assert tensor.tolist() == [[1, 2, 3], [101, 101, 101]]
@@ -42,14 +60,11 @@ def test_shared_tensors_are_seen_on_both_sides():
 
 
 def test_a_failure_is_told_and_a_death_noticed():
-    def fail(item: int) -> None:
-        raise ValueError(f"item {item} is bad")
-
-    pool = ProcessPool([1, 2], 2, {"fail": fail, "where": lambda item: os.getpid()})
+    pool = ProcessPool([Item(1), Item(2)], 2)
     with pytest.raises(RuntimeError, match="item 1 is bad"):
         pool.call("fail")
     pool.close()
-    pool = ProcessPool([1, 2], 2, {"where": lambda item: os.getpid()})
+    pool = ProcessPool([Item(1), Item(2)], 2)
     os.kill(pool.call("where")[1], signal.SIGKILL)
     with pytest.raises(ProcessDied, match="the same command"):
         pool.call("where")

@@ -13,8 +13,7 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, ConfigError, Member, Numerics, Optim, Recording, Start
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run, open_run
-from assignadd.sweeps.engine import plan
-from assignadd.sweeps.settings import Sweep
+from assignadd.sweeps.plan import Machines, Sweep, plan
 from assignadd.training.start import Networks
 from tests.runs.small import contents
 
@@ -121,8 +120,8 @@ def test_factors_change_the_last_mlp_alone(trained):
 def test_a_sweep_refuses_a_network_before_any_model_is_trained(trained):
     rows = [Member(0), Member(0, {"start.network": "trained:4"}), Member(0, {"start.network": "trained:7"})]
     with pytest.raises(ConfigError, match=r"start.network = 'trained:7': .* it has 4, 5"):
-        plan(Sweep("s", CONFIG, tuple(rows)), trained.path / "out", "cpu")
-    assert len(plan(Sweep("s", CONFIG, tuple(rows[:2])), trained.path / "out", "cpu").jobs) == 2
+        plan(Sweep("s", CONFIG, tuple(rows)), trained.path / "out", Machines())
+    assert len(plan(Sweep("s", CONFIG, tuple(rows[:2])), trained.path / "out", Machines()).jobs) == 2
     assert not (trained.path / "out").exists()
 
 

@@ -1,9 +1,8 @@
 """The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
-`numba_cpu` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in single
-precision. Tests hold them equal. `numba_step` is a whole training step of one model on a CPU, of the compiled functions
-that `numba_cpu` has too, and of matrix products that compiled code calls (`blas`).
+`numba_functions` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in
+single precision. Tests hold them equal. `numba_step` is a whole training step of one model on a CPU.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
     K, T = sizes_of(config.task)[:2]
     single_precision = config.numerics.dtype == "float32"
     if single_precision and device.type == "cpu" and _compiles():
-        from assignadd.model.kernels.numba_cpu import CompiledKernels
+        from assignadd.model.kernels.numba_functions import CompiledKernels
 
         return CompiledKernels(K, T, device)
     is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding
 import numpy as np
@@ -34,8 +34,7 @@ ANY_ORDER = types.Array(types.float32, 2, "A")  # a matrix in single precision, 
 LINE = 8
 ARRIVED, TURN, FAILED = 0, LINE, 2 * LINE
 # How often a waiting thread looks whether all have arrived before it sleeps: for some 20 microseconds.
-SPINS_BEFORE_SLEEP = 2000
-MICROSECONDS_OF_SLEEP = 20
+SPINS_BEFORE_SLEEP, MICROSECONDS_OF_SLEEP = 2000, 20
 
 
 @cache
@@ -78,15 +77,15 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
 def _sources() -> list[Path]:
     """The files of compiled code."""
     folder = Path(__file__).parent
-    return [folder / "blas.py", *sorted(folder.glob("numba_*.py"))]
+    return [folder / "blas.py", *sorted(folder.glob("numba_*.py")), folder.parent / "cpu_step.py"]
 
 
 @intrinsic
 def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
     """Calls BLAS's sgemm with these arguments; `b`, `a` and `out` are addresses of matrices.
 
-    As an intrinsic of Numba it gets types, and returns the signature and a function that writes the LLVM code of a
-    call. BLAS takes every argument by its address, so a value is copied to memory first.
+    An intrinsic of Numba gets types, and returns its signature and a function that writes the LLVM code of a call. BLAS
+    takes every argument by its address, so a value is copied to memory first.
     """
     kinds = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
 
@@ -146,10 +145,13 @@ if available():
     add_dot = compiled(add_dot, types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER))
 
 
-# Threads: each runs the same function on its share of the work, and waits for the others where it needs what is theirs.
+class Thread(NamedTuple):
+    """One of the threads that run the same function, each on its share of the work."""
 
-
-# An intrinsic returns its signature, and a function that writes its LLVM code.
+    number: int
+    n_threads: int
+    meeting: np.ndarray
+    """The memory in which they meet (`wait_for_all`)."""
 
 
 @intrinsic
@@ -180,23 +182,23 @@ _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 
 @compiled
-def wait_for_all(meeting, threads):
-    """Returns once all `threads` threads have called it; `meeting` is the memory they share (`on_threads`).
+def wait_for_all(thread):
+    """Returns once all threads have called it.
 
     The last one to arrive sets the number of arrivals back to 0 and counts a turn, which is what the others wait for.
     They look again and again for a while, then sleep between two looks.
 
     On a busy machine, a thread that is awake may hold the processor for which the one that it waits for is waiting.
     Offering the processor (sched_yield) does not suffice: only where a processor has nothing to do does the system
-    move a thread to it. Milliseconds a step of the paper's network, one thread and two, on two x86 cores beside 0, 1,
-    2 and 4 busy processes: 6.2 and 3.8, 6.5 and 7.1, 10.2 and 9.7, 21 and 15 (two that never sleep: 3.6, 18, 9, 27).
+    move a thread to it. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
     """
-    if threads == 1:
+    if thread.n_threads == 1:
         return
+    meeting = thread.meeting
     arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data
     turn_before = _atomic_read(turn)
-    if _atomic_add(arrived, 1) == threads - 1:
-        _atomic_add(arrived, -threads)
+    if _atomic_add(arrived, 1) == thread.n_threads - 1:
+        _atomic_add(arrived, -thread.n_threads)
         _atomic_add(turn, 1)
     spins = 0
     while _atomic_read(turn) == turn_before:
@@ -221,17 +223,14 @@ def has_threads() -> bool:
 
 
 def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
-    """Calls function(thread, threads, meeting, *arguments[thread]) on each of `threads` threads, all at once.
-
-    There is a thread for each of the `arguments`; `meeting` is memory for `wait_for_all`. Raises the first error.
-    """
+    """Calls function(Thread(...), *arguments[i]) for all i at once, each on a thread; raises the first error."""
     threads = len(arguments)
     meeting = np.zeros(3 * LINE, np.int64)
     errors: list[BaseException] = []
 
-    def run(thread: int) -> None:
+    def run(number: int) -> None:
         try:
-            function(thread, threads, meeting, *arguments[thread])
+            function(Thread(number, threads, meeting), *arguments[number])
         except BaseException as error:
             errors.append(error)
             meeting[FAILED] = 1  # the others wait no longer
@@ -241,7 +240,7 @@ def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...
     else:
         pool, lock = _pool(threads)
         with lock:
-            wait([pool.submit(run, thread) for thread in range(threads)])
+            wait([pool.submit(run, number) for number in range(threads)])
     if errors:
         raise errors[0]
 

@@ -1,4 +1,4 @@
-"""What is between the matrix products of a training step, compiled for a CPU, one sequence after the other.
+"""What is between the matrix products of a training step, compiled for a CPU, and the kernels for traces made of it.
 
 Names and shapes, the same in all functions (one model, single precision):
 
@@ -20,11 +20,15 @@ indices K + k, which the compiler takes for possibly negative, and loops compile
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from assignadd.model.kernels.blas import compiled
+from assignadd.model.kernels.tensor import TensorKernels
 
 # The compiler may reorder sums, whatever their brackets, and fuse operations. It must keep NaN and infinity, which show
 # that a model diverged.
@@ -222,53 +226,53 @@ def gate(neurons, grad):
 
 
 @fast
-def layer_2_backward(g_amounts, tokens, attention_1, attention_2, g_position_scores, g_passed_on, g_scores, C):
-    """Writes the gradients of layer 2's scores, from that of amounts[:, : 2T].
+def layer_2_backward(chunk, tokens, C):
+    """Writes gradients of layer 2 from that of the amounts that it uses, g_amounts[:, : 2T].
 
-    They are those of each position's score, and of what each position passes on, (B, T); and, as these are sums of
-    entries of `scores`, that of `scores`, (B, at least 2C).
+    They are `g_position_scores`, of each position's score, `g_passed_on`, of what each position passes on of layer 1's
+    copies, and, as a score is a sum of entries of `scores_2`, over these their gradient.
     """
     B, T = tokens.shape
     K = C - T
     for b in range(B):
-        sequence, g_direct, weights, pattern_1 = tokens[b], g_amounts[b], attention_2[b], attention_1[b * T :]
-        g_score, g_passed, g_of_rows = g_position_scores[b], g_passed_on[b], g_scores[b]
+        sequence, weights, pattern_1 = tokens[b], chunk.attention_2[b], chunk.attention_1[b * T :]
+        g_direct, g_copies = chunk.g_amounts[b], chunk.g_amounts[b, T:]  # by what layer 2 reads directly, and by copies
+        g_score, g_passed_on, g_rows = chunk.g_position_scores[b], chunk.g_passed_on[b], chunk.scores_2[b]
         for k in range(T):
-            g_passed[k] = g_amounts[b, T + k]
+            g_passed_on[k] = g_copies[k]
         mean = np.float32(0)  # of the gradients of the weights, by weight: what a softmax subtracts
         for q in range(T):
             g_weight = g_direct[q]
             for k in range(T):
-                g_weight += pattern_1[q, k] * g_passed[k]
+                g_weight += pattern_1[q, k] * g_passed_on[k]
             g_score[q] = g_weight
             mean += g_weight * weights[q]
-        for c in range(len(g_of_rows)):
-            g_of_rows[c] = 0
-        g_copied = g_of_rows[C + K :]  # the rows of layer 1's copies of positions
+        for row in range(len(g_rows)):
+            g_rows[row] = 0
+        # The rows of: positions, layer 1's copies of tokens, its copies of positions.
+        g_at, g_copy, g_copy_at = g_rows[K:], g_rows[C:], g_rows[C + K :]
         for q in range(T):
             g_score[q] = weights[q] * (g_score[q] - mean)
             for k in range(T):
-                g_copied[k] += g_score[q] * pattern_1[q, k]
+                g_copy_at[k] += g_score[q] * pattern_1[q, k]
         for k in range(T):
-            g_of_rows[sequence[k]] += g_score[k]
-            g_of_rows[K + k] = g_score[k]
-            g_of_rows[C + sequence[k]] += g_copied[k]
+            g_rows[sequence[k]] += g_score[k]
+            g_at[k] = g_score[k]
+            g_copy[sequence[k]] += g_copy_at[k]
 
 
 @fast
-def layer_1_backward(
-    g_amounts, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on,
-    g_table, g_by_key, g_positions,
-):  # fmt: skip
+def layer_1_backward(chunk, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of layer 1's score table, (C, C).
 
     The gradient of a pair's score (query q, key k) belongs to four entries of the table: the rows of q's token and
-    position, the columns of k's. The other gradients are those that `layer_2_backward` writes. `g_by_key`, (T + 1, T),
+    position, the columns of k's. It is read from the gradients that `layer_2_backward` writes. `g_by_key`, (T + 1, T),
     and `g_positions`, (C, T), are memory; the latter has the rows of query positions, transposed.
     """
     B, T = tokens.shape
     C = len(g_table)
     K = C - T
+    g_by_key, g_positions = chunk.g_by_key, chunk.g_positions
     g_row, at_positions = g_by_key[T], g_positions[K:]  # the gradients of one query; the keys that are positions
     for row in range(C):
         for q in range(T):
@@ -277,15 +281,17 @@ def layer_1_backward(
         for q in range(T):
             g_by_key[key, q] = 0  # and so it stays for keys after the query
     for b in range(B):
-        sequence = tokens[b]
+        sequence, copied_scores, g_passed_on = tokens[b], chunk.copied_scores[b], chunk.g_passed_on[b]
+        g_of_equals = chunk.g_amounts[b, 2 * T :]  # by what layer 1 writes into `=` itself
         for q in range(T):
-            weights, weight_2, g_score = attention_1[b * T + q], attention_2[b, q], g_position_scores[b, q]
+            weights = chunk.attention_1[b * T + q]
+            weight_2, g_score = chunk.attention_2[b, q], chunk.g_position_scores[b, q]
             # The gradient of each weight: it passes rows on to `=`, and adds their scores to that of q.
             for k in range(T):
-                g_row[k] = weight_2 * g_passed_on[b, k] + g_score * copied_scores[b, k]
-            if q == T - 1:  # `=`, whose layer 1 it reads itself
+                g_row[k] = weight_2 * g_passed_on[k] + g_score * copied_scores[k]
+            if q == T - 1:  # `=`
                 for k in range(T):
-                    g_row[k] += g_amounts[b, 2 * T + k]
+                    g_row[k] += g_of_equals[k]
             mean = np.float32(0)
             for k in range(T):
                 mean += weights[k] * g_row[k]
@@ -308,29 +314,6 @@ def layer_1_backward(
         of_query_position = g_table[K + q]
         for key in range(C):
             of_query_position[key] += g_positions[key, q]
-
-
-@compiled
-def adamw(weights, grad, mean, square, rate, settings, count):
-    """AdamW's update number `count` (Loshchilov and Hutter, 2019) of the weights, (P,), in one pass over memory.
-
-    `mean` and `square` are the running means of the gradient and of its square, which are updated too; `rate` is the
-    learning rate, `settings` are weight decay, beta1, beta2 and eps in double precision.
-    """
-    weight_decay, beta1, beta2, eps = settings
-    # The correction for moments that start at 0 divides sqrt(square). To divide once per weight, the step size and eps
-    # are multiplied by it instead.
-    correction = np.sqrt(1 - beta2**count)
-    step_size = np.float32(rate / (1 - beta1**count) * correction)
-    scaled_eps = np.float32(eps * correction)
-    decay = np.float32(rate * weight_decay)
-    old_mean, new_mean = np.float32(beta1), np.float32(1 - beta1)  # shares of the old mean and of the gradient
-    old_square, new_square = np.float32(beta2), np.float32(1 - beta2)
-    for i in range(len(weights)):
-        mean[i] = old_mean * mean[i] + new_mean * grad[i]
-        square[i] = old_square * square[i] + new_square * (grad[i] * grad[i])
-        # Multiplied by 1 - decay, weights would always be rounded in the same direction.
-        weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
 
 
 # For traces, whose `usage` (B, 3C + 1) has the amounts of all rows of the tables (`table.Activations`).
@@ -370,3 +353,60 @@ def after_layer_1(embeddings, copies, tokens, attention, after, written):
             for k in range(q + 1):  # these are written, as no key comes after its query
                 for i in range(d):
                     residual[i] += weights[k] * written[k, i]
+
+
+class CompiledKernels(TensorKernels):
+    """Attention by the functions above; loss, gradients and update in tensor operations.
+
+    A model that trains alone has them compiled too, in `model/cpu_step.py`.
+    """
+
+    name = "numba"
+    has_step = True
+
+    def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        attention = usage.new_zeros(*tokens.shape, self.T)  # (..., B, T, T); 0 stays for keys after the query
+        amounts = usage.new_zeros(*tokens.shape[:-1], 3 * self.T + 1)  # of each position's rows: (..., B, 3T + 1)
+        factors = scores.new_empty(scores.shape)
+        for scores_m, factors_m, tokens_m, attention_m, amounts_m, usage_m in _of_each_model(
+            scores, factors, tokens, attention, amounts, usage
+        ):
+            factors_of(scores_m, factors_m, self.T)
+            layer_1(scores_m, factors_m, tokens_m, attention_m.reshape(-1, self.T), amounts_m)
+            spread(amounts_m, tokens_m, usage_m, 2 * self.T, 0, self.C)
+        usage[..., self.C] = 1
+        return attention
+
+    def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        attention_2 = usage.new_empty(tokens.shape)  # (..., B, T)
+        copied_scores = usage.new_empty(tokens.shape)
+        amounts = usage.new_empty(*tokens.shape[:-1], 2 * self.T)  # those that layer 2 uses
+        for scores_m, tokens_m, attention_1_m, attention_2_m, copied_m, amounts_m, usage_m in _of_each_model(
+            scores, tokens, attention_1, attention_2, copied_scores, amounts, usage
+        ):
+            layer_2(scores_m, tokens_m, attention_1_m.reshape(-1, self.T), attention_2_m, copied_m, amounts_m, self.C)
+            spread(amounts_m, tokens_m, usage_m, 0, self.C + 1, self.C)
+            spread(amounts_m, tokens_m, usage_m, self.T, 2 * self.C + 1, self.C)
+        return attention_2, copied_scores
+
+    def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
+        d = embeddings.shape[-1]
+        after = embeddings.new_empty(*tokens.shape, d)  # (..., B, T, d)
+        written = embeddings.new_empty(self.T, d).numpy()  # memory for one sequence
+        for embeddings_m, copied_m, tokens_m, attention_m, after_m in _of_each_model(
+            embeddings, copied, tokens, attention_1, after
+        ):
+            pattern, residual = attention_m.reshape(-1, self.T), after_m.reshape(-1, d)
+            after_layer_1(embeddings_m, copied_m, tokens_m, pattern, residual, written)
+        return after
+
+
+def _of_each_model(*tensors: Tensor) -> Iterator[tuple[Any, ...]]:
+    """For each model of a stack its part of the tensors, as arrays; or the tensors of a single model.
+
+    The first of them is a matrix for each model. Those to write into have to be contiguous: of others, the array is a
+    copy.
+    """
+    arrays = [tensor.contiguous().numpy() for tensor in tensors]
+    is_one_model = arrays[0].ndim == 2
+    return iter([tuple(arrays)]) if is_one_model else zip(*arrays, strict=True)

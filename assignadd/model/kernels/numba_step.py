@@ -1,19 +1,11 @@
-"""A training step of one model on a CPU, and its forward half: loss, gradients and update on one thread or several.
+"""A training step of one model on a CPU: loss, gradients and update, on one thread or several.
 
 The formulas are those of `TableForward` (`model/table.py`), which explains them; a test holds both equal. Every thread
 runs the same function on its share of the sequences, and waits for the others where it needs what is theirs. The
-sequences pass a chunk at a time, each chunk in the memory of the one before, forward and at once backward: what is
+sequences pass a chunk at a time, forward and at once backward, each chunk in the memory of the one before: what is
 written is so little that it is still in the processor's cache when it is read.
 
-The same arguments in all functions; `numba_arrays` says what every array in them is:
-
-    thread, threads, meeting    the number of this thread, how many there are, and the memory in which they meet
-    weights, grads              the weights of the model and their gradients (`Weights`)
-    tables, g_tables            what follows from the weights alone, and gradients of it (`Tables`)
-    chunk                       what the passes of a thread's chunk of sequences write (`Chunk`)
-    sums                        gradients of tables, added up over the sequences of a thread (`Sums`)
-    equals, scale               the token `=`, and 1 / sqrt(d_head)
-
+`cpu_step` says what every array in the arguments is (`Model`, `Gradients`, `Chunk`, `Sums`, `Batches`, `Update`).
 K, T and C = K + T are the numbers of tokens, of positions and of rows of a table for both. `dot(a, b, out)` writes
 a @ b, `add_dot` adds it, `gemm(scale, a, b, beta, out)` writes scale * a @ b + beta * out; `add_rows` does the same for
 the rows of each sequence's tokens, of which a product would multiply most by zero.
@@ -27,7 +19,6 @@ import numpy as np
 
 from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
-    adamw,
     cross_entropy,
     factors_of,
     gate,
@@ -71,20 +62,21 @@ def clear(x):
 
 
 @inner
-def write_tables(thread, threads, meeting, weights, tables, equals, scale):
+def write_tables(thread, model):
     """Writes the tables of the weights; the first thread and the last have about half of it each."""
+    weights, tables, equals, scale = model
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
     # The parts of `rows`, (4C + 1, d): embeddings; embeddings OV1; E_= + P_=; (the first two) OV2.
     embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
     constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
     # Of what the residual of any key in layer 2 is made, and that of the query `=`.
     key_rows, equal_rows = tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
-    if thread == 0:
+    if thread.number == 0:
         copy(weights.E, embeddings[:K])
         copy(weights.pos, embeddings[K:])
         add(weights.E[equals : equals + 1], weights.pos[T - 1 :], constant)
-    wait_for_all(meeting, threads)
-    if thread == 0:
+    wait_for_all(thread)
+    if thread.number == 0:
         dot(embeddings, weights.V1, tables.values_1)
         dot(tables.values_1, weights.O1, outputs_1)
         dot(weights.V2, weights.O2, tables.OV2)
@@ -95,35 +87,37 @@ def write_tables(thread, threads, meeting, weights, tables, equals, scale):
         copy(outputs_2[C - T : C], tables.positions[:T])
         copy(outputs_2[2 * C - T :], tables.positions[T : 2 * T])
         copy(equal_rows[C - T :], tables.positions[2 * T :])
-    if thread == threads - 1:
+    if thread.number == thread.n_threads - 1:
         dot(embeddings, weights.Q1, tables.queries_1)
         dot(embeddings, weights.K1, tables.keys_1)
         gemm(scale, tables.queries_1, tables.keys_1.T, 0, tables.scores_1)
         factors_of(tables.scores_1, tables.factors_1, T)
         dot(weights.W_out, weights.U, tables.read_out)
-    wait_for_all(meeting, threads)
+    wait_for_all(thread)
 
 
 @inner
-def forward(weights, tables, chunk, tokens, logits):
+def forward(model, chunk, tokens, logits):
     """Writes the logits (n, N) of the n sequences of a chunk."""
+    weights, tables = model.weights, model.tables
     n, T = tokens.shape
     C = len(tables.scores_1)
     amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
     neurons = chunk.neurons[:n]
-    # What `=` may be given: rows of layer 1 from 0 on, the constant, rows of layer 2 from C + 1 on, and the rows that
-    # layer 2 reads from layer 1's copies, from 2C + 1 on. The columns of `amounts` for them begin at 2T, 0 and T.
-    outputs = tables.rows[C:]
+    # What `=` may be given: what layer 1 writes, and what layer 2 writes of embeddings and of layer 1's copies. Below,
+    # the columns in which their `amounts` begin.
+    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
+    by_1, by_2, by_2_of_copies = 2 * T, 0, T
     layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
-    dot(amounts[:, 2 * T :], tables.scores_2_T[C - T :], scores_2)
-    add_rows(SUMS, tables.scores_2_T, tokens, amounts, 2 * T, scores_2)
+    dot(amounts[:, by_1:], tables.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, tables.scores_2_T, tokens, amounts, by_1, scores_2)
     layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
-    add_rows(SUMS, outputs, tokens, amounts, 2 * T, resid_mid)
-    add_rows(SUMS, outputs[C + 1 :], tokens, amounts, 0, resid_mid)
-    add_rows(SUMS, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
+    add_rows(SUMS, written_1, tokens, amounts, by_1, resid_mid)
+    add_rows(SUMS, written_2, tokens, amounts, by_2, resid_mid)
+    add_rows(SUMS, written_2_of_copies, tokens, amounts, by_2_of_copies, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
     dot(neurons, tables.read_out, logits)
@@ -131,8 +125,9 @@ def forward(weights, tables, chunk, tokens, logits):
 
 
 @inner
-def transpose_tables(weights, tables):
-    """Writes the transposed copies that the backward pass of every chunk reads."""
+def write_transposes(model):
+    """Writes the transposes that the backward pass of every chunk multiplies by."""
+    weights, tables = model.weights, model.tables
     T, C = len(weights.pos), len(tables.scores_1)
     transpose(weights.U, tables.U_T)
     transpose(weights.W_in, tables.W_in_T)
@@ -142,17 +137,22 @@ def transpose_tables(weights, tables):
 
 
 @inner
-def backward(tables, chunk, sums, tokens, g_logits, beta):
+def backward(model, chunk, sums, tokens, g_logits, beta):
     """Adds the gradients of a chunk, after `forward`, to `beta` (0 or 1) times the sums so far.
 
     With 0, matrix products do not read the sums. Those to which single rows are added have to be 0 before.
     """
+    tables = model.tables
     n, T = tokens.shape
     C = len(tables.scores_1)
     amounts, resid_mid, neurons = chunk.amounts[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
-    outputs = tables.rows[C:]
+    # The same parts as in `forward`, and their gradients.
+    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
+    g_written_1, g_written_2 = sums.outputs, sums.outputs[C + 1 :]
+    g_written_2_of_copies = sums.outputs[2 * C + 1 :]
+    by_1, by_2, by_2_of_copies = 2 * T, 0, T
     # Logits = neurons read_out + resid_mid U.
     dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
@@ -164,34 +164,30 @@ def backward(tables, chunk, sums, tokens, g_logits, beta):
     add_dot(g_neurons, tables.W_in_T, g_resid)
     # resid_mid = amounts of rows: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
-    add_rows(WEIGHTS, outputs, tokens, g_amounts, 2 * T, g_resid)
-    add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_amounts, 0, g_resid)
-    add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_amounts, T, g_resid)
+    add_rows(WEIGHTS, written_1, tokens, g_amounts, by_1, g_resid)
+    add_rows(WEIGHTS, written_2, tokens, g_amounts, by_2, g_resid)
+    add_rows(WEIGHTS, written_2_of_copies, tokens, g_amounts, by_2_of_copies, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
-    add_rows(TABLE, sums.outputs, tokens, amounts, 2 * T, g_resid)
-    add_rows(TABLE, sums.outputs[C + 1 :], tokens, amounts, 0, g_resid)
-    add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, amounts, T, g_resid)
+    add_rows(TABLE, g_written_1, tokens, amounts, by_1, g_resid)
+    add_rows(TABLE, g_written_2, tokens, amounts, by_2, g_resid)
+    add_rows(TABLE, g_written_2_of_copies, tokens, amounts, by_2_of_copies, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
-    layer_2_backward(
-        g_amounts, tokens, chunk.attention_1, chunk.attention_2, chunk.g_position_scores, chunk.g_passed_on,
-        g_scores_2, C,
-    )  # fmt: skip
-    gemm(1, amounts[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
-    add_rows(TABLE, sums.scores_2_T, tokens, amounts, 2 * T, g_scores_2)
-    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, 2 * T :])
-    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, 2 * T, g_scores_2)
-    layer_1_backward(
-        g_amounts, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, chunk.g_position_scores,
-        chunk.g_passed_on, sums.scores_1, chunk.g_by_key, chunk.g_positions,
-    )  # fmt: skip
+    layer_2_backward(chunk, tokens, C)
+    gemm(1, amounts[:, by_1:].T, g_scores_2, beta, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, amounts, by_1, g_scores_2)
+    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, by_1:])
+    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, by_1, g_scores_2)
+    layer_1_backward(chunk, tokens, sums.scores_1)
 
 
 @inner
-def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, sums, equals, scale):
+def write_gradients(thread, model, gradients):
     """Writes the gradients of the weights from those of the tables; the first thread and the last have a half each.
 
     It goes through `write_tables` from the end to the beginning.
     """
+    weights, tables, equals, scale = model
+    grads, g_tables, sums = gradients.weights, gradients.tables, gradients.sums
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
     # The same parts of `rows`, and their gradients, as in `write_tables`.
     embeddings, key_rows, equal_rows = tables.rows[:C], tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
@@ -199,7 +195,7 @@ def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, 
     g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
     g_scores_2_T = sums.scores_2_T[:, : 2 * C]
     g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for that part of the embeddings' gradient
-    if thread == 0:
+    if thread.number == 0:
         copy(sums.W_in, grads.W_in)
         copy(sums.positions[:T], g_outputs_2[C - T : C])
         copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
@@ -214,7 +210,7 @@ def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, 
         gemm(scale, g_tables.queries_2, weights.K2, 0, g_tables.equal_Q2)
         dot(equal_rows.T, g_tables.equal_Q2, grads.Q2)
         add_dot(g_tables.equal_Q2, weights.Q2.T, g_equal_rows)
-    if thread == threads - 1:
+    if thread.number == thread.n_threads - 1:
         dot(sums.read_out_T.T, weights.U.T, grads.W_out)
         add_dot(sums.read_out_T, weights.W_out, sums.U_T)
         transpose(sums.U_T, grads.U)
@@ -224,8 +220,8 @@ def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, 
         dot(embeddings.T, g_tables.keys_1, grads.K1)
         dot(g_tables.queries_1, weights.Q1.T, g_embeddings_by_scores)
         add_dot(g_tables.keys_1, weights.K1.T, g_embeddings_by_scores)
-    wait_for_all(meeting, threads)
-    if thread == 0:
+    wait_for_all(thread)
+    if thread.number == 0:
         g_constant = g_equal_rows[C:]  # E_= + P_=, so it is added to both: the row of `=` and that of the last position
         add(g_outputs_1, g_equal_rows[:C], g_outputs_1)
         add(g_embeddings[equals : equals + 1], g_constant, g_embeddings[equals : equals + 1])
@@ -236,31 +232,32 @@ def write_gradients(thread, threads, meeting, weights, grads, tables, g_tables, 
         add_dot(g_tables.values_1, weights.V1.T, g_embeddings)
         add(g_embeddings[:K], g_embeddings_by_scores[:K], grads.E)
         add(g_embeddings[K:], g_embeddings_by_scores[K:], grads.pos)
-    wait_for_all(meeting, threads)
+    wait_for_all(thread)
 
 
 @inner
-def share(n, thread, threads):
+def share(thread, n):
     """Where a thread's share of n things begins, and where it has ended."""
-    return n * thread // threads, n * (thread + 1) // threads
+    return n * thread.number // thread.n_threads, n * (thread.number + 1) // thread.n_threads
 
 
 @inner
-def add_sums(total, sums_of_others, first, last):
-    """Adds the sums of the other threads (rows) to the first thread's, `total`, from number `first` to `last` - 1."""
-    for i in range(len(sums_of_others)):
-        other = sums_of_others[i]
+def add_sums(thread, all_sums):
+    """Adds the sums of the other threads to the first thread's; each thread adds its share of the numbers."""
+    first, last = share(thread, all_sums.shape[1])
+    total = all_sums[0]
+    for i in range(1, len(all_sums)):
+        other = all_sums[i]
         for j in range(first, last):
             total[j] += other[j]
 
 
 @inner
-def pass_share(weights, tables, chunk, sums, tokens, labels, losses, first, last, in_double):
-    """Writes the losses of a batch's sequences from `first` to `last` - 1, and the sums of their gradients.
-
-    `in_double` says whether the loss is computed in double precision.
-    """
-    n = len(chunk.amounts)
+def pass_share(thread, model, chunk, sums, batches, step):
+    """Writes the losses of a thread's share of a step's batch, and the sums of their gradients."""
+    B, n = len(batches.losses), len(chunk.amounts)
+    tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
+    first, last = share(thread, B)
     # Here sequences are added one by one; the other sums are written by the first chunk's products.
     clear(sums.scores_1)
     clear(sums.scores_2_T)
@@ -268,9 +265,10 @@ def pass_share(weights, tables, chunk, sums, tokens, labels, losses, first, last
     for start in range(first, last, n):
         end = min(start + n, last)
         sequences, logits = tokens[start:end], chunk.logits[: end - start]
-        forward(weights, tables, chunk, sequences, logits)
-        cross_entropy(logits, labels[start:end], losses[start:end], len(losses), in_double)  # logits: their gradient
-        backward(tables, chunk, sums, sequences, logits, 0 if start == first else 1)
+        forward(model, chunk, sequences, logits)
+        # Over the logits, it writes their gradient.
+        cross_entropy(logits, labels[start:end], batches.losses[start:end], B, batches.loss_in_double)
+        backward(model, chunk, sums, sequences, logits, 0 if start == first else 1)
 
 
 @inner
@@ -282,52 +280,64 @@ def mean(x):
     return total / len(x)
 
 
+@compiled
+def adamw(update, first, last, rate, count):
+    """AdamW's update number `count` (Loshchilov and Hutter, 2019) of the weights from `first` to `last` - 1.
+
+    One pass over memory; the running means of the gradient and of its square, `mean` and `square`, are updated too.
+    """
+    weights, grad = update.weights[first:last], update.grad[first:last]
+    mean, square = update.mean[first:last], update.square[first:last]
+    beta1, beta2 = update.beta1, update.beta2
+    # The correction for moments that start at 0 divides sqrt(square). To divide once per weight, the step size and eps
+    # are multiplied by it instead.
+    correction = np.sqrt(1 - beta2**count)
+    step_size = np.float32(rate / (1 - beta1**count) * correction)
+    scaled_eps = np.float32(update.eps * correction)
+    decay = np.float32(rate * update.weight_decay)
+    old_mean, new_mean = np.float32(beta1), np.float32(1 - beta1)  # shares of the old mean and of the gradient
+    old_square, new_square = np.float32(beta2), np.float32(1 - beta2)
+    for i in range(len(weights)):
+        mean[i] = old_mean * mean[i] + new_mean * grad[i]
+        square[i] = old_square * square[i] + new_square * (grad[i] * grad[i])
+        # Multiplied by 1 - decay, weights would always be rounded in the same direction.
+        weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
+
+
 @partial(compiled, nogil=True)
-def train(thread, threads, meeting, shared, chunk, sums, batches, update, constants):
+def train(thread, model, gradients, chunk, sums, batches, update):
     """Writes loss and gradients of every step's batch, one after the other, and updates the weights by each.
 
     Without weights in `update` (P = 0), only the gradients are asked for. A model whose loss is not finite stops before
     its update.
     """
-    weights, grads, tables, all_sums = shared.weights, shared.grads, shared.tables, shared.all_sums
-    loss, losses, diverged_at = batches.loss, batches.losses, batches.diverged_at
-    equals, scale = constants.equals, constants.scale
-    B, P = len(losses), len(update.weights)
+    loss, diverged_at, P = batches.loss, batches.diverged_at, len(update.weights)
     for step in range(len(update.rates)):
         if diverged_at[0] >= 0:
             break
-        write_tables(thread, threads, meeting, weights, tables, equals, scale)
-        # Every thread writes all of these, each the same numbers, so that none has to wait for another.
-        transpose_tables(weights, tables)
-        tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
-        first, last = share(B, thread, threads)
-        pass_share(weights, tables, chunk, sums, tokens, labels, losses, first, last, constants.loss_in_double)
-        wait_for_all(meeting, threads)
-        first, last = share(all_sums.shape[1], thread, threads)
-        add_sums(all_sums[0], all_sums[1:], first, last)
-        if thread == 0:
-            loss[0] = mean(losses)
-        wait_for_all(meeting, threads)
-        write_gradients(
-            thread, threads, meeting, weights, grads, tables, shared.g_tables, shared.sums, equals, scale
-        )  # fmt: skip
+        write_tables(thread, model)
+        write_transposes(model)  # all of them by every thread, each the same numbers, so that none waits for another
+        pass_share(thread, model, chunk, sums, batches, step)
+        wait_for_all(thread)
+        add_sums(thread, gradients.all_sums)
+        if thread.number == 0:
+            loss[0] = mean(batches.losses)
+        wait_for_all(thread)
+        write_gradients(thread, model, gradients)
         if P > 0 and np.isfinite(loss[0]):
-            i, j = share(P, thread, threads)
-            adamw(
-                update.weights[i:j], update.grad[i:j], update.mean[i:j], update.square[i:j],
-                update.rates[step], update.settings, update.first_step + step + 1,
-            )  # fmt: skip
-        if thread == 0 and P > 0 and not np.isfinite(loss[0]):
+            first, last = share(thread, P)
+            adamw(update, first, last, update.rates[step], update.first_step + step + 1)
+        if thread.number == 0 and P > 0 and not np.isfinite(loss[0]):
             diverged_at[0] = update.first_step + step
-        wait_for_all(meeting, threads)
+        wait_for_all(thread)
 
 
 @partial(compiled, nogil=True)
-def answer(thread, threads, meeting, weights, tables, chunk, tokens, logits, equals, scale):
+def answer(thread, model, chunk, tokens, logits):
     """Writes the logits (sequences, N) of any number of sequences, each thread its share, a chunk at a time."""
     n = len(chunk.amounts)
-    first, last = share(len(tokens), thread, threads)
-    write_tables(thread, threads, meeting, weights, tables, equals, scale)
+    first, last = share(thread, len(tokens))
+    write_tables(thread, model)
     for start in range(first, last, n):
         end = min(start + n, last)
-        forward(weights, tables, chunk, tokens[start:end], logits[start:end])
+        forward(model, chunk, tokens[start:end], logits[start:end])

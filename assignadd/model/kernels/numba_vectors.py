@@ -74,21 +74,25 @@ def write(typing, vector, address):
 
 @intrinsic
 def plus_scaled(typing, total, weight, x):
-    """total + weight * x, for vectors `total` and `x` and a number."""
+    """total + weight * x, for vectors `total` and `x` and a number `weight`."""
 
     def generate(context, builder, signature, arguments):
-        vector, index = total.of_llvm, ir.IntType(32)
-        total_now, weight_now, x_now = arguments
-        # In one operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
-        kind = ir.FunctionType(vector, [vector, vector, vector])
+        total_numbers, weight_number, x_numbers = arguments
+        weights = _in_every_lane(builder, weight_number, total)
+        # One operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
+        kind = ir.FunctionType(total.of_llvm, [total.of_llvm] * 3)
         multiply_add = get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{total.lanes}f32")
-        # A vector with the weight in its first place, then one with the weight in every place.
-        first = builder.insert_element(ir.Constant(vector, ir.Undefined), weight_now, index(0))
-        all_from_place_0 = ir.Constant(ir.VectorType(index, total.lanes), [0] * total.lanes)
-        weights = builder.shuffle_vector(first, first, all_from_place_0)
-        return builder.call(multiply_add, [weights, x_now, total_now])
+        return builder.call(multiply_add, [weights, x_numbers, total_numbers])
 
     return total(total, types.float32, x), generate
+
+
+def _in_every_lane(builder, number, vector):
+    """LLVM's vector with the number in every lane: it is put into lane 0, then all are copied from there."""
+    index = ir.IntType(32)
+    in_lane_0 = builder.insert_element(ir.Constant(vector.of_llvm, ir.Undefined), number, index(0))
+    lanes_to_copy = ir.Constant(ir.VectorType(index, vector.lanes), [0] * vector.lanes)
+    return builder.shuffle_vector(in_lane_0, in_lane_0, lanes_to_copy)
 
 
 @intrinsic
@@ -96,8 +100,7 @@ def inner_product(typing, x, y):
     """The sum of x * y over two vectors."""
 
     def generate(context, builder, signature, arguments):
-        number = ir.FloatType()
-        any_order = ("reassoc", "contract")
+        number, any_order = ir.FloatType(), ("reassoc", "contract")
         kind = ir.FunctionType(number, [number, x.of_llvm])
         start_plus_sum = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.lanes}f32")
         products = builder.fmul(*arguments, flags=any_order)
@@ -114,35 +117,36 @@ def transpose_tile(typing, source, source_width, target, target_width):
     """
 
     def generate(context, builder, signature, arguments):
-        row_type, places_type = ir.VectorType(ir.FloatType(), TILE), ir.VectorType(ir.IntType(32), TILE)
-
-        def row_at(address, width, i):
-            """The address of row i of a tile."""
-            offset = builder.mul(width, ir.Constant(width.type, i * BYTES))
-            return builder.inttoptr(builder.add(address, offset), row_type.as_pointer())
-
         source, source_width, target, target_width = arguments
-        rows = [builder.load(row_at(source, source_width, i), align=BYTES) for i in range(TILE)]
+        rows = [builder.load(_tile_row(builder, source, source_width, i), align=BYTES) for i in range(TILE)]
         # A step replaces rows i and i + TILE / 2 by two that have the numbers of both in turn: the left halves make the
-        # first, the right halves the second. After log2(TILE) steps the rows are the columns. A place from TILE on is
-        # one in the second row.
+        # first, the right halves the second. After log2(TILE) steps the rows are the columns.
         half = TILE // 2
-        left, right = [], []
-        for i in range(half):
-            left += [i, TILE + i]
-            right += [half + i, TILE + half + i]
-        left_places, right_places = ir.Constant(places_type, left), ir.Constant(places_type, right)
         for _ in range(TILE.bit_length() - 1):
             mixed = []
             for upper, lower in zip(rows[:half], rows[half:], strict=True):
-                mixed.append(builder.shuffle_vector(upper, lower, left_places))
-                mixed.append(builder.shuffle_vector(upper, lower, right_places))
+                mixed.append(_in_turn(builder, upper, lower, 0))
+                mixed.append(_in_turn(builder, upper, lower, half))
             rows = mixed
         for i in range(TILE):
-            builder.store(rows[i], row_at(target, target_width, i), align=BYTES)
+            builder.store(rows[i], _tile_row(builder, target, target_width, i), align=BYTES)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 4), generate
+
+
+def _tile_row(builder, address, width, i):
+    """The address of row i of a tile at an address."""
+    offset = builder.mul(width, ir.Constant(width.type, i * BYTES))
+    return builder.inttoptr(builder.add(address, offset), ir.VectorType(ir.FloatType(), TILE).as_pointer())
+
+
+def _in_turn(builder, upper, lower, first):
+    """LLVM's vector with half of the numbers of two rows, from place `first` on, in turn."""
+    places = []
+    for i in range(first, first + TILE // 2):
+        places += [i, TILE + i]  # from TILE on, a place is one in `lower`
+    return builder.shuffle_vector(upper, lower, ir.Constant(ir.VectorType(ir.IntType(32), TILE), places))
 
 
 @njit

@@ -55,14 +55,6 @@ class Moments:
             betas=double([[o.beta1, o.beta2] for o in optims]),
         )
 
-    def corrections(self, count: Int[Tensor, ""]) -> tuple[Float[Tensor, "M 1"], Float[Tensor, "M 1"]]:
-        """AdamW's corrections of update number `count` for moments that started at 0.
-
-        They are the learning rate divided by the correction of `mean`, and the root of the correction of `square`.
-        """
-        of_mean, of_square = (1 - self.betas ** count.double()).split(1, 1)  # (M, 1) both, in double precision
-        return (self.rate / of_mean).to(self.rate.dtype), of_square.sqrt().to(self.rate.dtype)
-
 
 class TensorKernels:
     """The large matrix products of the table forward, what lies between them, then loss and update.
@@ -173,17 +165,15 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B T T"],
         attention_2: Float[Tensor, "*M B T"],
     ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
-        """Gradients of the scores of all 2C rows, of each position's score, and of what each position passes on.
-
-        The names are those of `layer_2`: they are the gradients of `scores`, of the softmax's input and of `passed_on`.
-        """
+        """Gradients in `layer_2` of `scores` (all 2C rows), of the softmax's input (positions), and of `passed_on`."""
+        # `layer_2` line by line, from the end to the beginning.
         g_embeddings, g_copies = g_usage[..., self.C + 1 :].split(self.C, -1)
         g_passed_on = collect(g_copies, tokens)  # (..., B, T)
-        g_attention = collect(g_embeddings, tokens) + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
-        g_position_scores = softmax_backward(g_attention, attention_2)
+        g_attention_2 = collect(g_embeddings, tokens) + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
+        g_position_scores = softmax_backward(g_attention_2, attention_2)
         g_copied_scores = (g_position_scores.unsqueeze(-1) * attention_1).sum(-2)
-        g_of_rows = [spread(g_position_scores, tokens, self.C), spread(g_copied_scores, tokens, self.C)]
-        return torch.cat(g_of_rows, -1), g_position_scores, g_passed_on
+        g_scores = [spread(g_position_scores, tokens, self.C), spread(g_copied_scores, tokens, self.C)]
+        return torch.cat(g_scores, -1), g_position_scores, g_passed_on
 
     def layer_1_backward(
         self,
@@ -238,16 +228,14 @@ class TensorKernels:
         else:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
-    def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
+    def _at_positions(self, table: Tensor, tokens: Tensor) -> Tensor:
         """For every position, the sum of two rows of a table (..., C, d): its token's and its own. (..., B, T, d)"""
-        return self._rows(rows, tokens) + rows[..., None, self.K :, :]
-
-    def _rows(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """The row of each token in its model's table (..., C, d): (..., B, T, d)."""
         if table.dim() == 2:  # of one model
-            return table[tokens]
-        models = torch.arange(len(table), device=table.device)[:, None, None]  # (M, 1, 1)
-        return table[models, tokens]
+            of_tokens = table[tokens]
+        else:
+            models = torch.arange(len(table), device=table.device)[:, None, None]  # (M, 1, 1)
+            of_tokens = table[models, tokens]
+        return of_tokens + table[..., None, self.K :, :]
 
 
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
@@ -306,7 +294,9 @@ def stacked_adamw(
     """`TensorKernels.adamw` on a GPU: all models at once, without a branch, which would have to wait for it."""
     diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
     is_alive = diverged_at.unsqueeze(1) < 0  # (M, 1)
-    step_size, root_of_correction = moments.corrections(count)  # (M, 1) both
+    # The corrections of update number `count` for moments that started at 0, (M, 1) both, in double precision.
+    of_mean, of_square = (1 - moments.betas ** count.double()).split(1, 1)
+    step_size, root_of_correction = (moments.rate / of_mean).to(flat.dtype), of_square.sqrt().to(flat.dtype)
     one_minus_beta1, beta2, one_minus_beta2, eps = moments.averaging.split(1, 1)  # (M, 1) each
     grad = torch.where(is_alive, grad, 0)
     moments.mean.lerp_(grad, one_minus_beta1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor
 
@@ -32,16 +33,6 @@ NEURON, FREQUENCY = 70, 11
 NEAR_ONE, VERY_NEAR_ONE = AtLeast(0.9), AtLeast(0.98)
 
 
-def needs_two_variables(measure: Measure) -> Measure:
-    """The same measure, but None for a task without two-variable sums."""
-
-    def measure_or_none(network: Network) -> Measured | None:
-        has_two_variable_sums = len(network.types) > 2  # types are numbers of variables: 0, 1, 2
-        return measure(network) if has_two_variable_sums else None
-
-    return measure_or_none
-
-
 def over_all_pairs(number: Callable[[Network], Tensor]) -> Measure:
     """The measure of a number over all N^2 pairs of numbers, such as the share that is added correctly; it is exact."""
     return lambda network: Measured.exactly(number(network).item(), network.config.task.modulus**2, "pairs")
@@ -56,96 +47,71 @@ def pairs_it_gets_wrong(network: Network) -> str:
     return f"wrong on {len(wrong)} pairs, {', '.join(wrong[:12])}{and_more}"
 
 
-def probe(stage: str, same_pairs: bool = False) -> Measure:
-    """The measure of the test accuracy of a linear probe for the answer at a stage, such as `after MLP`.
+def has_two_variables(network: Network) -> bool:
+    """Whether the task has sums with two variables, which the probes and cosines below need."""
+    return 2 in network.types
+
+
+def probe(network: Network, stage: str, same_pairs: bool = False) -> Measured | None:
+    """The test accuracy of a linear probe for the answer at a stage, such as `after MLP`.
 
     The probe is tested on pairs of numbers that it was not trained on, or with `same_pairs` on those that it was
     trained on, in other sequences.
     """
-
-    def probe_accuracy(network: Network) -> Measured:
-        """The share of test sequences that the probe at this stage classifies correctly."""
-        probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
-        if stage not in probes.stages:
-            require(network.config, f"a probe {stage}", LAST_MLP, RELU)
-        accuracy = probes.test[0, probes.stages.index(stage)].item()
-        unit = "sequences" if same_pairs else "held-out pairs"
-        return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
-
-    return needs_two_variables(probe_accuracy)
+    if not has_two_variables(network):
+        return None
+    probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
+    if stage not in probes.stages:
+        require(network.config, f"a probe {stage}", LAST_MLP, RELU)
+    accuracy = probes.test[0, probes.stages.index(stage)].item()
+    unit = "sequences" if same_pairs else "held-out pairs"
+    return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
 
 
 def mean_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
     """The measure of a mean cosine over random sequences, with the interval of the mean."""
 
-    def cosine_over_sequences(network: Network) -> Measured:
+    def cosine_over_sequences(network: Network) -> Measured | None:
+        if not has_two_variables(network):
+            return None
         cosines = cosines_of(network)
         return Measured.mean(cosines.mean.item(), cosines.std.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(cosine_over_sequences)
+    return cosine_over_sequences
 
 
-def template_cosine(kind: str) -> Measure:
-    """The measure of the mean cosine on the fixed template; exact, because it is over all pairs of numbers.
+def template_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
+    """The measure of a mean cosine on the fixed template; exact, because it is over all pairs of numbers."""
 
-    `kind` is a field of `Matching`: `matched` or `mismatched`.
-    """
-
-    def cosine_on_template(network: Network) -> Measured:
-        cosines: Cosine = getattr(on_template_of(network), kind)
+    def cosine_on_template(network: Network) -> Measured | None:
+        if not has_two_variables(network):
+            return None
+        cosines = cosines_of(network)
         return Measured.exactly(cosines.mean.item(), int(cosines.n), "pairs of vectors")
 
-    return needs_two_variables(cosine_on_template)
+    return cosine_on_template
 
 
-def cosine_across_types(types: tuple[int, int], kind: str) -> Measure:
-    """The measure of the mean cosine between sums of two types, such as (0, 2) for no and two variables.
+def frequency_share(summarised: Callable[[Tensor], Tensor]) -> Measure:
+    """The measure of a number that summarises the neurons: of each, the share of its variance in one frequency."""
 
-    `kind` is a field of `Matching`: `matched` or `mismatched`.
+    def summary_of_neurons(network: Network) -> Measured:
+        shares = waves_of(network).share  # (1, neurons)
+        return Measured.exactly(summarised(shares).item(), shares.shape[-1], "neurons")
+
+    return summary_of_neurons
+
+
+def named_neuron(network: Network, waves: Callable[[Network], Waves]) -> Measured | None:
+    """The share of neuron 70's variance that a wave of frequency 11 explains; 0 if another frequency fits it better.
+
+    None for any network but the paper's own, whose neuron this is.
     """
-    return mean_cosine(lambda network: getattr(across_types_of(network)[types], kind))
-
-
-def cosine_with_ov2(n_vars: int, vector: str, kind: str) -> Measure:
-    """The measure of the mean cosine of a vector at `=` with OV2(a) + OV2(b), on sums with `n_vars` variables.
-
-    `vector` is a field of `AgainstOV2`: `residual` or `attention_output`. `kind` is a field of `Shuffles`: `matched`,
-    `second_shuffled` or `both_shuffled`.
-    """
-
-    def cosines_of(network: Network) -> Cosine:
-        """The cosines of this vector, of this kind, on sums with `n_vars` variables."""
-        shuffles = getattr(against_ov2_of(network)[n_vars], vector)
-        cosines: Cosine = getattr(shuffles, kind)
-        return cosines
-
-    return mean_cosine(cosines_of)
-
-
-def over_neurons(statistic: Callable[[Tensor], Tensor]) -> Measure:
-    """The measure of a statistic over neurons of the share of a neuron's variance that one frequency explains."""
-
-    def statistic_over_neurons(network: Network) -> Measured:
-        share = waves_of(network).share  # (1, neurons)
-        return Measured.exactly(statistic(share).item(), share.shape[-1], "neurons")
-
-    return statistic_over_neurons
-
-
-def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
-    """The measure of the share of neuron 70's variance that a wave of frequency 11 explains.
-
-    None for any network but the paper's own, whose neuron this is; 0 if another frequency fits the neuron better.
-    """
-
-    def share_in_frequency(network: Network) -> Measured | None:
-        if not network.imported or network.config.model != PRESETS["authors"].model:
-            return None
-        fitted = waves(network)
-        share = fitted.share[0, NEURON].item() if fitted.frequency[0, NEURON] == FREQUENCY else 0.0
-        return Measured.exactly(share, network.config.task.modulus**2, "pairs")
-
-    return share_in_frequency
+    if not network.imported or network.config.model != PRESETS["authors"].model:
+        return None
+    fitted = waves(network)
+    share = fitted.share[0, NEURON].item() if fitted.frequency[0, NEURON] == FREQUENCY else 0.0
+    return Measured.exactly(share, network.config.task.modulus**2, "pairs")
 
 
 CIRCUIT = (
@@ -154,55 +120,60 @@ CIRCUIT = (
           detail=pairs_it_gets_wrong,
           readings=(Reading("near-perfect", "It adds 99 % of all pairs (\"nearly perfectly\").", AtLeast(0.99)),)),
     Claim("probe-before-mlp", "probes", "A linear probe cannot read the answer from the residual before MLP2.",
-          "fails", probe("before MLP"), AtMost(0.1),
+          "fails", partial(probe, stage="before MLP"), AtMost(0.1),
           "The probe, the exact minimiser of its loss, is tested on pairs that it was not trained on; chance is 1/N.",
           readings=(
               Reading("same-pairs", "Nor for pairs it was trained on, in other contexts.", AtMost(0.1),
-                      probe("before MLP", same_pairs=True)),
+                      partial(probe, stage="before MLP", same_pairs=True)),
               Reading("neurons-before-relu", "Nor from MLP2's neurons before their ReLU.", AtMost(0.1),
-                      probe("neurons before ReLU")),
+                      partial(probe, stage="neurons before ReLU")),
           )),
     Claim("probe-after-mlp", "probes", "A linear probe can read the answer from the residual after MLP2.",
-          "succeeds", probe("after MLP"), AtLeast(0.95), if_binding=False,
+          "succeeds", partial(probe, stage="after MLP"), AtLeast(0.95), if_binding=False,
           readings=(
               Reading("neurons", "It can from MLP2's neurons after their ReLU.", AtLeast(0.95),
-                      probe("neurons after ReLU")),
+                      partial(probe, stage="neurons after ReLU")),
           )),
 )  # fmt: skip
 
 VECTOR = "The residual of `=` before MLP2"
 STRICT = "The cosine is at least 0.98."
+TEMPLATE = "The paper does not give its template."
 SIMILARITY = (
     *(
-        Claim(f"cosine-{kind}-{x}v-{y}v", "cosine_sim_combined",
-              f"{VECTOR} {says.format(VARIABLES[x, 0], VARIABLES[y, 0])}.", paper,
-              cosine_across_types((x, y), kind), rule, readings=readings)
-        for kind, says, paper, rule, readings in (
-            ("matched", "is nearly the same for the same pair with {} and with {}", CLOSE_TO_ONE, NEAR_ONE,
-             (Reading("strict", STRICT, VERY_NEAR_ONE),)),
-            ("mismatched", "differs for different pairs with {} and with {}", LOWER, AtMost(0.5), ()),
-        )
+        Claim(f"cosine-matched-{x}v-{y}v", "cosine_sim_combined",
+              f"{VECTOR} is nearly the same for the same pair with {VARIABLES[x, 0]} and with {VARIABLES[y, 0]}.",
+              CLOSE_TO_ONE, mean_cosine(lambda network, types=(x, y): across_types_of(network)[types].matched),
+              NEAR_ONE, readings=(Reading("strict", STRICT, VERY_NEAR_ONE),))
+        for x, y in PAIRS_OF_TYPES
+    ),
+    *(
+        Claim(f"cosine-mismatched-{x}v-{y}v", "cosine_sim_combined",
+              f"{VECTOR} differs for different pairs with {VARIABLES[x, 0]} and with {VARIABLES[y, 0]}.",
+              LOWER, mean_cosine(lambda network, types=(x, y): across_types_of(network)[types].mismatched),
+              AtMost(0.5))
         for x, y in PAIRS_OF_TYPES
     ),
     Claim("cosine-matched-template", "cosine_sim_combined",
           f"{VECTOR} is nearly the same for the same pair as literals and as variables, on one fixed template.",
-          CLOSE_TO_ONE, template_cosine("matched"), NEAR_ONE, "The paper does not give its template."),
+          CLOSE_TO_ONE, template_cosine(lambda network: on_template_of(network).matched), NEAR_ONE, TEMPLATE),
     Claim("cosine-mismatched-template", "cosine_sim_combined",
           f"{VECTOR} differs for different pairs as literals and as variables, on one fixed template.",
-          LOWER, template_cosine("mismatched"), AtMost(0.5), "The paper does not give its template."),
+          LOWER, template_cosine(lambda network: on_template_of(network).mismatched), AtMost(0.5), TEMPLATE),
     *(
         Claim(f"cosine-ov2-residual-{n}v", "cosine_sim_combined",
               f"{VECTOR} is nearly parallel to OV2(a) + OV2(b) on sums with {VARIABLES[n, 0]}.",
-              CLOSE_TO_ONE, cosine_with_ov2(n, "residual", "matched"), NEAR_ONE,
+              CLOSE_TO_ONE, mean_cosine(lambda network, n=n: against_ov2_of(network)[n].residual.matched), NEAR_ONE,
               readings=(Reading("strict", STRICT, VERY_NEAR_ONE),))
         for n in (0, 1, 2)
     ),
     Claim("cosine-ov2-attention", "cosine_sim_combined",
           "The output of layer 2's attention alone is nearly parallel to OV2(a) + OV2(b) on sums of literals.",
-          CLOSE_TO_ONE, cosine_with_ov2(0, "attention_output", "matched"), NEAR_ONE),
+          CLOSE_TO_ONE, mean_cosine(lambda network: against_ov2_of(network)[0].attention_output.matched), NEAR_ONE),
     Claim("cosine-ov2-second-shuffled", "cosine_sim_combined",
           "Baseline: the cosine with OV2(a) + OV2(b) is much lower if the second operand is shuffled.",
-          "much lower", cosine_with_ov2(0, "attention_output", "second_shuffled"), AtMost(0.6),
+          "much lower", mean_cosine(lambda network: against_ov2_of(network)[0].attention_output.second_shuffled),
+          AtMost(0.6),
           "Half of the sum stays correct, so about 0.5 is expected."),
 )  # fmt: skip
 
@@ -212,19 +183,19 @@ EXPLAINED = "The value is the share of a neuron's variance that one frequency ex
 FOURIER = (
     Claim("fourier-neuron-70", "preacts",
           f"The preactivation of neuron {NEURON} of the paper's network over (n, m) is {WAVE}, {FREQUENCY}.",
-          "near-perfect match (neuron 70, k = 11)", named_neuron(waves_of), AtLeast(0.9), EXPLAINED,
+          "near-perfect match (neuron 70, k = 11)", partial(named_neuron, waves=waves_of), AtLeast(0.9), EXPLAINED,
           readings=(
               Reading("strict", STRICT_WAVE, AtLeast(0.95)),
               Reading("circuit", "At least 0.9 with OV2(n) + OV2(m) alone as its input.", AtLeast(0.9),
-                      named_neuron(lambda network: circuit_waves(network.stack))),
+                      partial(named_neuron, waves=lambda network: circuit_waves(network.stack))),
           )),
     Claim("fourier-best-neuron", "preacts", f"The preactivation of the best neuron over (n, m) is {WAVE}.",
-          "near-perfect match", over_neurons(Tensor.amax), AtLeast(0.9), EXPLAINED,
+          "near-perfect match", frequency_share(Tensor.amax), AtLeast(0.9), EXPLAINED,
           readings=(
               Reading("strict", STRICT_WAVE, AtLeast(0.95)),
-              Reading("median", "So is that of the median neuron.", AtLeast(0.9), over_neurons(Tensor.median)),
+              Reading("median", "So is that of the median neuron.", AtLeast(0.9), frequency_share(Tensor.median)),
               Reading("half", "At least half of the neurons have 90 % of their variance in one frequency.",
-                      AtLeast(0.5), over_neurons(lambda share: (share >= 0.9).float().mean())),
+                      AtLeast(0.5), frequency_share(lambda share: (share >= 0.9).float().mean())),
           )),
     Claim("fourier-relies", "section 5.1",
           "The circuit relies on the network's frequencies: without them it no longer adds.",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,8 @@ from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, INK, ORANGE
 from assignadd.paper.addition.similarity import (
     AgainstOV2,
-    Cosine,
     Matching,
+    Shuffles,
     across_types_of,
     against_ov2_of,
     on_template_of,
@@ -66,47 +66,37 @@ def cosine_sim_data(
     """
     a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
     a_rows["one template"] = template
-    b_rows = {}
-    for n_vars, cosines in against.items():
-        b_rows[f"residual, {VARIABLES[n_vars]}"] = cosines.residual
-    for n_vars, cosines in against.items():
-        b_rows[f"attention output, {VARIABLES[n_vars]}"] = cosines.attention_output
-    a_mean, a_std = _first_model(a_rows, A_KINDS)
-    b_mean, b_std = _first_model(b_rows, B_KINDS)
-    return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std, missing)
+    b_rows = {f"residual, {VARIABLES[n_vars]}": cosines.residual for n_vars, cosines in against.items()}
+    b_rows |= {
+        f"attention output, {VARIABLES[n_vars]}": cosines.attention_output for n_vars, cosines in against.items()
+    }
+    a_numbers = _first_model(a_rows.values(), len(A_KINDS))
+    b_numbers = _first_model(b_rows.values(), len(B_KINDS))
+    return CosineSimData(list(a_rows), *a_numbers, list(b_rows), *b_numbers, missing)
 
 
-def _first_model(rows: Mapping[str, Any], kinds: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the first model's cosines, both (rows, kinds).
-
-    Each row is a `Matching` or `Shuffles`, whose fields `kinds` names.
-    """
-    shape = (len(rows), len(kinds))  # also where there are no rows
-    cosines: list[Cosine] = [getattr(row, kind) for row in rows.values() for kind in kinds]
-    mean = [float(cosine.mean[0]) for cosine in cosines]
-    std = [float(cosine.std[0]) for cosine in cosines]
-    return np.reshape(mean, shape), np.reshape(std, shape)
+def _first_model(rows: Iterable[Matching | Shuffles], n_kinds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the first model's cosines, (rows, kinds) each."""
+    cosines = [cosine for row in rows for cosine in row]
+    mean = np.array([float(cosine.mean[0]) for cosine in cosines])
+    std = np.array([float(cosine.std[0]) for cosine in cosines])
+    return mean.reshape(-1, n_kinds), std.reshape(-1, n_kinds)
 
 
 def cosine_sim_of(network: Network) -> CosineSimData:
     """The cosines of one network; without (b) where OV2 is not defined for its architecture."""
-    against: Mapping[int, AgainstOV2]
     try:
-        against = against_ov2_of(network)
-        missing = ""
+        against, missing = against_ov2_of(network), ""
     except NotDefined as error:
-        against = {}
-        missing = error.reason
+        against, missing = {}, error.reason
     return cosine_sim_data(across_types_of(network), on_template_of(network), against, missing)
 
 
 def cosine_sim_caption(data: CosineSimData) -> str:
-    """Why there is no (b), if there is none."""
     return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
 def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
-    """Draws (a) and, where there is one, (b): a dot with its standard deviation for every mean cosine."""
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
@@ -134,8 +124,6 @@ def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, 
 
 @dataclass(frozen=True)
 class ProbesData(FigureData):
-    """Accuracies of linear probes for the answer, by stage."""
-
     stages: list[str]
     test: np.ndarray  # (stages,)
     low: np.ndarray  # 95 % Wilson interval of `test`
@@ -145,7 +133,6 @@ class ProbesData(FigureData):
 
 
 def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
-    """Test and control accuracies of the first model's probes, by stage."""
     test = probes.test[0].cpu().double().numpy()
     control = probes.control[0].cpu().double().numpy()
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
@@ -187,8 +174,6 @@ def draw_probes(data: ProbesData, axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class PreactsData(FigureData):
-    """One neuron's preactivation over all pairs of operands, and the wave that fits it best."""
-
     neuron: int
     frequency: int
     share: float
@@ -213,13 +198,11 @@ def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
 
 
 def preacts_caption(data: PreactsData) -> str:
-    """Which neuron it is, and how much of its variance the wave explains, in words."""
     wave = f"a wave of frequency {data.frequency} explains {data.share:.1%} of its variance"
     return f"Here it is neuron {data.neuron}: {wave}."
 
 
 def draw_preacts(data: PreactsData, figure: Figure) -> None:
-    """Draws the preactivation and its best wave, in the same colours."""
     axes = figure.subplots(1, 2, sharey=True)
     largest = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
     for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
@@ -233,8 +216,6 @@ def draw_preacts(data: PreactsData, figure: Figure) -> None:
 
 @dataclass(frozen=True)
 class FourierSharesData(FigureData):
-    """How nearly each neuron is a wave of one frequency, and the power of each frequency."""
-
     frequency: np.ndarray  # (h,): of each neuron's best wave
     share: np.ndarray  # (h,): of its variance that this wave explains
     power: np.ndarray  # (K,): share of each frequency 1..K in all preactivations
@@ -242,14 +223,9 @@ class FourierSharesData(FigureData):
 
 
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
-    """Frequency and share of every neuron of the first model, and the power of each frequency."""
     model = stack.models(0)
-    return FourierSharesData(
-        frequency=waves.frequency[0].cpu().numpy(),
-        share=waves.share[0].cpu().numpy(),
-        power=preactivation_spectrum(model)[0].cpu().numpy(),
-        network=network_frequencies(model)[0].cpu().numpy(),
-    )
+    arrays = (waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model))
+    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))
 
 
 CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted as nearly a wave
@@ -284,7 +260,6 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
 
 
 def preacts_of(network: Network) -> PreactsData:
-    """The data of figure `preacts` for one network, with preactivations that are means over contexts as in training."""
     preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
     return preacts_data(preactivations, waves_of(network))
 
@@ -309,8 +284,7 @@ PREACTS_FIGURE = FigureRecord(
     "Does the preactivation over all pairs of operands (left, mean over contexts as in training) look like a sum "
     "of two cosines of one frequency (right, same colours)? This is the best neuron; the next figure has all of "
     "them.",
-    lambda s: preacts_of(s.model),
-    draw_preacts, height=2.9, found=preacts_caption,
+    lambda s: preacts_of(s.model), draw_preacts, height=2.9, found=preacts_caption,
 )  # fmt: skip
 FOURIER_SHARES_FIGURE = FigureRecord(
     "fourier_shares", "All neurons as Fourier features",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,9 +21,11 @@ from assignadd.network import Network, per_network
 from assignadd.task import examples
 from assignadd.task.positions import roles, with_values
 
+PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))  # numbers of variables
+CONTEXTS = 2000  # sequences of each type; cosines vary little between sequences
 
-@dataclass(frozen=True)
-class Cosine:
+
+class Cosine(NamedTuple):
     """Mean and standard deviation of cosines over pairs of vectors, and the number of pairs, for each model."""
 
     mean: Float[Tensor, " M"]
@@ -31,39 +33,29 @@ class Cosine:
     n: Int[Tensor, " M"]
 
 
-@dataclass(frozen=True)
-class Matching:
-    """Cosines between sequences of different types (figure cosine_sim_combined a)."""
+class Matching(NamedTuple):
+    """Cosines between sequences of different types that add the same two values in the same slots, or different ones.
+
+    A pair of values and its mirror image are not different (figure cosine_sim_combined a).
+    """
 
     matched: Cosine
-    """Both add the same two values in the same slots."""
     mismatched: Cosine
-    """They add different values; a pair of values and its mirror image are not different."""
 
 
-@dataclass(frozen=True)
-class Shuffles:
+class Shuffles(NamedTuple):
     """Cosines of a vector at `=` with OV2(a) + OV2(b)."""
 
-    matched: Cosine
-    """a and b are the two values of the sequence."""
-    second_shuffled: Cosine
-    """a is the first value of the sequence, b the second value of another one (baseline of the paper's code)."""
-    both_shuffled: Cosine
-    """a and b are the first and second value of two other sequences."""
+    matched: Cosine  # a and b are the two values of the sequence
+    second_shuffled: Cosine  # b is that of another sequence (baseline of the paper's code)
+    both_shuffled: Cosine  # a and b are those of two other sequences
 
 
-@dataclass(frozen=True)
-class AgainstOV2:
+class AgainstOV2(NamedTuple):
     """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b), for both vectors that the text could mean."""
 
-    residual: Shuffles
-    """The whole residual at `=` before MLP2."""
-    attention_output: Shuffles
-    """Only the output of layer 2's attention there."""
-
-
-PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
+    residual: Shuffles  # the whole residual at `=` before MLP2
+    attention_output: Shuffles  # only the output of layer 2's attention there
 
 
 def random_contexts(
@@ -89,9 +81,9 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
     """
     task = stack.config.task
     values = roles(task, contexts[0]).values  # (M, B, 2)
-    residuals = {}
-    for n_vars, tokens in contexts.items():
-        residuals[n_vars] = _residuals(stack, with_values(task, tokens, values))  # (M, B, d)
+    residuals = {
+        n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()
+    }  # (M, B, d) each
     next_values = values.roll(-1, dims=1)
     # Sorted, since n + m and m + n are not different.
     is_different = (values.sort(-1).values != next_values.sort(-1).values).any(-1)  # (M, B)
@@ -107,8 +99,7 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     """Cosines of both vectors at `=` with OV2(a) + OV2(b) (figure cosine_sim_combined b).
 
     The sequences are in random order, so an operand is shuffled by taking that of the next sequence, or of the one
-    after it where both operands are to be from different sequences. `tokens` are the same for all models, or have an
-    axis of models.
+    after it where both operands are to be from different sequences.
     """
     values = roles(stack.config.task, tokens).values  # (1 or M, B, 2)
     ov2 = number_outputs(stack)  # OV2(n) for each number n, (M, N, d)
@@ -125,14 +116,8 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
         # |OV2(a) + OV2(b)| for all a and b, (N, N); not 0, as it is divided by.
         lengths = (ov2[i].unsqueeze(1) + ov2[i]).norm(dim=-1).clamp(min=1e-12)
         cosines_by_model.append((products[:, sequence, a] + products[:, sequence, b]) / lengths[a, b])  # (2, 3, B)
-    residual, attention_output = torch.stack(cosines_by_model, 2)  # (3 shuffles, M, B) each
-    return AgainstOV2(_shuffles(residual), _shuffles(attention_output))
-
-
-def _shuffles(cosines: Float[Tensor, "3 M B"]) -> Shuffles:
-    """The summaries of the cosines of one vector, for each of the three shuffles."""
-    matched, second_shuffled, both_shuffled = cosines
-    return Shuffles(_summary(matched), _summary(second_shuffled), _summary(both_shuffled))
+    cosines = torch.stack(cosines_by_model, 2)  # (vectors, shuffles, M, B)
+    return AgainstOV2(*(Shuffles(*map(_summary, of_vector)) for of_vector in cosines))
 
 
 def on_template(stack: Stack) -> Matching:
@@ -142,22 +127,20 @@ def on_template(stack: Stack) -> Matching:
     "+ 3 4 ="); ours is `task.examples.template`.
     """
     with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
-    matched = []
-    means = []
-    deviations = []
+    by_model = []
     for model in single_models(stack):
         of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
         of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]
-        cosines, mean, deviation, n_mismatched = _template_cosines(of_variables, of_literals)
-        matched.append(cosines)
-        means.append(mean)
-        deviations.append(deviation)
-    n = torch.full((len(means),), n_mismatched, device=stack.flat.device)
-    return Matching(_summary(torch.stack(matched)), Cosine(torch.stack(means), torch.stack(deviations), n))
+        by_model.append(_template_cosines(of_variables, of_literals))
+    matched = torch.stack([cosines for cosines, _ in by_model])  # (M, N^2)
+    mismatched = [cosine for _, cosine in by_model]
+    mean = torch.stack([cosine.mean for cosine in mismatched])
+    std = torch.stack([cosine.std for cosine in mismatched])
+    return Matching(_summary(matched), Cosine(mean, std, torch.stack([cosine.n for cosine in mismatched])))
 
 
-def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor, int]:
-    """The N^2 matched cosines of two templates; then mean, standard deviation and number of the mismatched ones.
+def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Cosine]:
+    """The N^2 matched cosines of two templates, and the summary of the mismatched ones.
 
     Row a N + b of x and of y belongs to the values (a, b). Rows with the same values are matched; all other pairs of
     rows are mismatched, except those with the values (a, b) and (b, a).
@@ -176,7 +159,7 @@ def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tup
     mean = (u.sum(0) @ v.sum(0) - excluded.sum()) / n
     mean_square = (((u.T @ u) * (v.T @ v)).sum() - excluded.square().sum()) / n
     deviation = (mean_square - mean**2).clamp(min=0).sqrt()
-    return matched, mean, deviation, n
+    return matched, Cosine(mean, deviation, torch.tensor(n, device=u.device))
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
@@ -194,10 +177,6 @@ def _summary(cosines: Float[Tensor, "M B"], counted: Bool[Tensor, "#M B"] | None
     return Cosine(mean, variance.sqrt(), n.long())
 
 
-# Sequences of each type for the cosines, which vary little between sequences.
-CONTEXTS = 2000
-
-
 @per_network()
 def _contexts(network: Network) -> dict[int, Tensor]:
     """The random sequences that a network's cosines are measured on, by their number of variables, (1, B, T) each."""
@@ -206,17 +185,17 @@ def _contexts(network: Network) -> dict[int, Tensor]:
 
 @per_network(slow=True)
 def across_types_of(network: Network) -> dict[tuple[int, int], Matching]:
-    """A network's cosines across types on random sequences, by the two types (figure cosine_sim_combined a)."""
+    """A network's cosines across types on random sequences, by the two types."""
     return across_types(network.stack, _contexts(network))
 
 
 @per_network(slow=True)
 def on_template_of(network: Network) -> Matching:
-    """A network's cosines across types on one fixed template (figure cosine_sim_combined a)."""
+    """A network's cosines across types on one fixed template."""
     return on_template(network.stack)
 
 
 @per_network(slow=True)
 def against_ov2_of(network: Network) -> dict[int, AgainstOV2]:
-    """A network's cosines with OV2(a) + OV2(b), by the number of variables (figure cosine_sim_combined b)."""
+    """A network's cosines with OV2(a) + OV2(b), by the number of variables."""
     return {n_vars: against_ov2(network.stack, tokens) for n_vars, tokens in _contexts(network).items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 
 from assignadd.ledger.claim import Claim, Reading
 from assignadd.measures import scores
@@ -23,60 +24,37 @@ PATTERNS = {
 ALL, TRAINED = 0, 1
 
 
-def rate(pattern: str, which: int) -> Callable[[Network], Measured]:
-    """The measure of the share of sequences with an attention pattern, over all types of sequences.
-
-    `which` is ALL or TRAINED.
-    """
-
-    def share_with_pattern(network: Network) -> Measured:
-        """The share over all types together; each has `network.n` sequences."""
-        require_column(network.config, f"{pattern} (1-var)")  # an error where the architecture lacks the measure
-        by_type = routings_of(network)
-        rates = [routings[which][pattern].item() for routings in by_type.values()]
-        return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
-
-    return share_with_pattern
+def rate(network: Network, pattern: str, which: int) -> Measured:
+    """The share of sequences with an attention pattern, over all types of sequences; `which` is ALL or TRAINED."""
+    require_column(network.config, f"{pattern} (1-var)")  # an error where the architecture lacks the measure
+    rates = [routings[which][pattern].item() for routings in routings_of(network).values()]
+    return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
 
 
-def lowest_rate(*names: str) -> Callable[[Network], Measured]:
-    """The measure of the lowest of these rates or attention masses over the types of sequences.
+def lowest_rate(network: Network, names: Collection[str]) -> Measured:
+    """The lowest of these rates or attention masses over the types of sequences.
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
-
-    def lowest_over_types(network: Network) -> Measured:
-        for name in names:
-            require_column(network.config, f"{name} (1-var)")  # an error where the architecture lacks the measure
-        by_type = routings_of(network)
-        lowest = min(routings[ALL][name].item() for routings in by_type.values() for name in names)
-        return Measured.share(lowest * network.n, network.n, "sequences")
-
-    return lowest_over_types
+    for name in names:
+        require_column(network.config, f"{name} (1-var)")  # an error where the architecture lacks the measure
+    lowest = min(routings[ALL][name].item() for routings in routings_of(network).values() for name in names)
+    return Measured.share(lowest * network.n, network.n, "sequences")
 
 
-def qk1_effect(effect: str) -> Callable[[Network], Measured]:
-    """The measure of the strength of one effect of QK1 (figure qk0), a field of `QK1Blocks`."""
-
-    def strength_of_effect(network: Network) -> Measured:
-        strength = getattr(scores.qk1_blocks(network.stack), effect).item()
-        return Measured.exactly(strength, 1, "networks")
-
-    return strength_of_effect
+def qk1_effect(network: Network, effect: str) -> Measured:
+    """The strength of one effect of QK1 (figure qk0), a field of `QK1Blocks`."""
+    strength = getattr(scores.qk1_blocks(network.stack), effect).item()
+    return Measured.exactly(strength, 1, "networks")
 
 
-def previous_position_wins(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Network], Measured]:
-    """The measure of the share of positions whose best key under QK1, by position alone, is the previous position.
+def previous_position_wins(network: Network, excluded: Collection[Excluded], first_row: int = 1) -> Measured:
+    """The share of positions whose best key under QK1, by position alone, is the previous position.
 
     Keys in `excluded`, such as the position itself, do not compete. Positions before `first_row` are not asked.
     """
-
-    def share_of_positions(network: Network) -> Measured:
-        share = scores.qk1_num_to_prev_var(network.stack, excluded, first_row).item()
-        n_positions = network.config.task.prefix - first_row
-        return Measured.exactly(share, n_positions, "positions")
-
-    return share_of_positions
+    share = scores.qk1_num_to_prev_var(network.stack, excluded, first_row).item()
+    return Measured.exactly(share, network.config.task.prefix - first_row, "positions")
 
 
 def identity(network: Network) -> Measured:
@@ -87,14 +65,14 @@ def identity(network: Network) -> Measured:
 # A difference of attention scores is the logarithm of a ratio of attention weights.
 TWICE, TEN_TIMES = math.log(2), math.log(10)
 RATIO = "The value is a difference of mean scores: ln 2 is twice as much attention, ln 10 ten times as much."
-MASS = lowest_rate("mass_l2_equal_to_values")
+MASS = partial(lowest_rate, names=["mass_l2_equal_to_values"])
 
 MECHANISM = (
     *(
         Claim(name.replace("_", "-"), "attention", f"{says} more than to any other position.",
-              "consistent", rate(name, ALL), AtLeast(0.99),
+              "consistent", partial(rate, pattern=name, which=ALL), AtLeast(0.99),
               readings=(Reading("training-law", "In sequences that training could show.", AtLeast(0.99),
-                                rate(name, TRAINED)),))
+                                partial(rate, pattern=name, which=TRAINED)),))
         for name, says in PATTERNS.items()
     ),
     Claim("attention-mass", "attention",
@@ -103,16 +81,16 @@ MECHANISM = (
           readings=(Reading("strict", "It gives at least 90 % of its attention to them.", AtLeast(0.9)),)),
     Claim("attention-every-sequence", "attention",
           "All three attention patterns are present in at least 99 % of the sequences drawn.",
-          "all sequences", lowest_rate(*PATTERNS), AtLeast(0.99),
+          "all sequences", partial(lowest_rate, names=PATTERNS), AtLeast(0.99),
           "The value is the lowest rate of the three patterns over sums with 0, 1 and 2 variables.",
           readings=(Reading("strict", "They are present in every sequence (a sample can only refute it).",
                             AtLeast(1.0)),)),
     Claim("qk1-equals-operands", "qk0", "QK1 makes `=` prefer the positions of the two operands to all others (black).",
-          "prefers 13 and 14", qk1_effect("equals_prefers_operands"), AtLeast(TWICE),
+          "prefers 13 and 14", partial(qk1_effect, effect="equals_prefers_operands"), AtLeast(TWICE),
           "The value is the lower score of the two operand slots minus the best other; ln 2 is twice the attention."),
     *(
         Claim(f"qk1-{id}", "qk0", f"QK1 makes {who} prefer variables to other tokens ({colour}).",
-              paper, qk1_effect(effect), AtLeast(TWICE), RATIO,
+              paper, partial(qk1_effect, effect=effect), AtLeast(TWICE), RATIO,
               readings=(Reading("strong", "With ten times the attention.", AtLeast(TEN_TIMES)),))
         for id, who, colour, paper, effect in (
             ("numbers-variables", "numbers", "purple", "strong preference", "numbers_prefer_variables"),
@@ -121,20 +99,20 @@ MECHANISM = (
         )
     ),
     Claim("qk1-positions-increase", "qk0", "Between positions, QK1 generally increases to the right (red).",
-          "generally increases", qk1_effect("positions_increase"), AtLeast(0.75),
+          "generally increases", partial(qk1_effect, effect="positions_increase"), AtLeast(0.75),
           "Share of neighbouring causal keys of which the later one scores higher; 0.5 for random weights."),
     Claim("qk1-previous", "qk0pos_and_qk1",
           "By position alone, the previous position has the highest QK1 score in every row, with keys j = i and "
           "j = i - 2 excluded.",
-          "every row", previous_position_wins(EXCLUDED), AtLeast(1.0),
+          "every row", partial(previous_position_wins, excluded=EXCLUDED), AtLeast(1.0),
           "Two of the eleven rows have only one key left and cannot fail.",
           readings=(
               Reading("rows-3", "In every row from position 3 on, the rows that can fail.", AtLeast(1.0),
-                      previous_position_wins(EXCLUDED, first_row=3)),
+                      partial(previous_position_wins, excluded=EXCLUDED, first_row=3)),
               Reading("self", "With only the key j = i excluded.", AtLeast(1.0),
-                      previous_position_wins(EXCLUDED[:1])),
+                      partial(previous_position_wins, excluded=EXCLUDED[:1])),
               Reading("none", "With no key excluded: a position does not prefer itself.", AtLeast(1.0),
-                      previous_position_wins(())),
+                      partial(previous_position_wins, excluded=())),
           )),
     Claim("qk2-identity", "qk0pos_and_qk1",
           "Every copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
@@ -54,8 +55,6 @@ OUTLINES = (
 
 @dataclass(frozen=True)
 class TokenSeqsData(FigureData):
-    """The paper's example sequences, fitted to a task."""
-
     tokens: np.ndarray  # (rows, T) words
     answers: np.ndarray  # (rows,)
 
@@ -64,9 +63,10 @@ def token_seqs_data(task: Task) -> TokenSeqsData:
     """The sequences of the paper that this task has, and their answers."""
     fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
     sequences = [tokens for tokens in fitted if tokens is not None]
-    words = [examples.names(tokens, task) for tokens in sequences]
-    answers = [answer(tokens, task) for tokens in sequences]
-    return TokenSeqsData(np.array(words), np.array(answers))
+    return TokenSeqsData(
+        tokens=np.array([examples.names(tokens, task) for tokens in sequences]),
+        answers=np.array([answer(tokens, task) for tokens in sequences]),
+    )
 
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
@@ -90,8 +90,6 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class AttentionData(FigureData):
-    """Attention of one model in one sequence, and the edges that the paper expects."""
-
     tokens: list[str]
     titles: list[str]
     patterns: np.ndarray  # (2, T, T): layer 1 or the last, query, key; NaN where the key is ahead of the query
@@ -135,44 +133,32 @@ def _expected_edges(task: Task, tokens: torch.Tensor) -> tuple[np.ndarray, np.nd
     of the operands, in the last layer.
     """
     T = tokens.shape[1]
-    equals = T - 1
     positions = roles(task, tokens)
-    numbers = positions.assigned[0].nonzero()[:, 0].tolist()
-    to_operands = _edges(T, [(equals, slot) for slot in operand_slots(task)])
-    to_previous = _edges(T, [(number, number - 1) for number in numbers])
-    to_values = _edges(T, [(equals, value) for value in positions.value_positions[0].tolist()])
+    numbers = positions.assigned[0].nonzero()[:, 0].numpy()
+    to_operands, to_previous, to_values = np.zeros((3, T, T), dtype=bool)
+    to_operands[T - 1, list(operand_slots(task))] = True
+    to_previous[numbers, numbers - 1] = True
+    to_values[T - 1, positions.value_positions[0].numpy()] = True
     return to_operands, to_previous, to_values
-
-
-def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """A (T, T) array that is true at these pairs of a query and a key."""
-    edges = np.zeros((T, T), dtype=bool)
-    for query, key in pairs:
-        edges[query, key] = True
-    return edges
 
 
 def draw_attention(data: AttentionData, figure: Figure) -> None:
     """Draws both patterns with boxes around the expected edges."""
     axes = figure.subplots(1, 2, sharey=True)
     for title, ax, pattern in zip(data.titles, axes, data.patterns, strict=True):
-        image = draw_heat(ax, pattern, SHARES, (0, 1))
-        _name_tokens(ax, data.tokens)
+        image = draw_pattern(ax, pattern, data.tokens)
         ax.set_title(title)
-        ax.set_xlabel("attended to (key)")
     axes[0].set_ylabel("attending (query)")
-    for ax, edges, color in (
-        (axes[0], data.to_operands, ORANGE),
-        (axes[0], data.to_previous, RED),
-        (axes[1], data.to_values, YELLOW),
-    ):
-        cells(ax, edges, color)
+    cells(axes[0], data.to_operands, ORANGE)
+    cells(axes[0], data.to_previous, RED)
+    cells(axes[1], data.to_values, YELLOW)
     bar(image, list(axes), "attention")
     box_legend(figure, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
 
 
-def _name_tokens(ax: Axes, tokens: list[str]) -> None:
-    """Writes the tokens along both axes and draws thin lines between cells."""
+def draw_pattern(ax: Axes, pattern: np.ndarray, tokens: list[str]) -> AxesImage:
+    """Draws an attention pattern, (T, T), with the tokens along both axes and thin lines between cells."""
+    image = draw_heat(ax, pattern, SHARES, (0, 1))
     name_ticks(ax, tokens, tokens)
     ax.tick_params(axis="x", rotation=90)
     edges = np.arange(len(tokens) + 1) - 0.5
@@ -180,7 +166,8 @@ def _name_tokens(ax: Axes, tokens: list[str]) -> None:
     ax.set_yticks(edges, minor=True)
     ax.grid(True, which="minor", color=GRID, linewidth=0.4)
     ax.tick_params(which="minor", length=0)
-    ax.set_aspect("equal")
+    ax.set(xlabel="attended to (key)", aspect="equal")
+    return image
 
 
 @dataclass(frozen=True)
@@ -208,7 +195,6 @@ class QK0Data(FigureData):
 
 
 def qk0_data(stack: Stack) -> QK0Data:
-    """The layer-1 scores between all embeddings of the first model."""
     task = stack.config.task
     scores = qk1_table(stack.models(0))[0].detach().cpu().numpy()
     return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
@@ -226,7 +212,6 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
     bar(image, ax, "attention score", extend="both")
 
     def span(group: str) -> tuple[float, float]:
-        """Where a group of rows begins and ends in the picture."""
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
@@ -250,7 +235,6 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     named = [*every_tenth_number, *other_tokens, *some_positions]
 
     def middle(first: int, last: int) -> float:
-        """Halfway between the first and the last row of a group in the picture."""
         return float(starts[first] + starts[last + 1] - 1) / 2
 
     ticks = [middle(row, row) for row in named]
@@ -273,8 +257,6 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class QK0PosAndQK1Data(FigureData):
-    """The scores of one model between positions (layer 1) and between copied variables (layer 2)."""
-
     positions: np.ndarray  # (prefix, prefix): P_i QK1 P_j
     admissible: np.ndarray  # (prefix, prefix): where a variable can stand, seen from a number at i
     variables: np.ndarray  # (V, V)
@@ -282,7 +264,6 @@ class QK0PosAndQK1Data(FigureData):
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
-    """The scores of the first model between positions and between copied variables."""
     model = stack.models(0)
     positions = qk1_positions(model)[0].detach().cpu().numpy()
     variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
@@ -295,22 +276,34 @@ def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
     rows = np.flatnonzero(data.admissible.any(1))  # those that have a key at all
     best_key = np.where(data.admissible, data.positions, -np.inf).argmax(1)
     previous_wins = int((best_key[rows] == rows - 1).sum())
-    matches = int((data.variables.argmax(1) == np.arange(len(data.letters))).sum())
     return (
-        f"Here the position before wins in {previous_wins} of {len(rows)} rows of (a), and {matches} of "
-        f"{len(data.letters)} variables of (b) match themselves best."
+        f"Here the position before wins in {previous_wins} of {len(rows)} rows of (a), and "
+        f"{n_matching(data.variables)} of {len(data.letters)} variables of (b) match themselves best."
     )
 
 
+def n_matching(scores: np.ndarray) -> int:
+    """How many variables have their best score, (V, V), with themselves."""
+    return int((scores.argmax(1) == np.arange(len(scores))).sum())
+
+
 def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, figure: Figure) -> None:
-    """Draws (a) the scores between positions and (b) those between copied variables."""
     left, right = figure.subplots(1, 2)
     _draw_positions(data, left)
-    image = draw_heat(right, data.variables)
-    name_ticks(right, data.letters, data.letters)
+    image = draw_variable_scores(right, data.variables, data.letters)
     right.set_title("(b) copied variables, layer 2")
-    right.set(xlabel="variable held by a number (key)", ylabel="variable held by = (query)", aspect="equal")
+    right.set_ylabel("variable held by = (query)")
     bar(image, right, "score under QK$_2$", **BELOW)
+
+
+def draw_variable_scores(
+    ax: Axes, scores: np.ndarray, letters: list[str], limits: tuple[float, float] | None = None
+) -> AxesImage:
+    """Draws the QK2 scores between copied variables, (V, V)."""
+    image = draw_heat(ax, scores, limits=limits)
+    name_ticks(ax, letters, letters)
+    ax.set(xlabel="variable held by a number (key)", aspect="equal")
+    return image
 
 
 def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:

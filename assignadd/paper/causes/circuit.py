@@ -1,19 +1,11 @@
 """Accuracy with only the parts of the circuit that the paper names, and with one part removed.
 
-Section 5 (5.1 addition, 5.2 variable assignment) describes how variables are looked up and added:
-
-    QK1   scores of `=` with the operand slots (black in figure qk0), of numbers with variables (purple), of positions
-          in the prefix with variables (orange) and with each other (red)
-    OV1   outputs of variables
-    QK2   scores between copied variables OV1(e_v): the identity block
-    OV2   outputs of numbers, at the network's frequencies
-    MLP2  reads only layer 2's attention output, and the unembedding reads only MLP2
-
-Section 7 (eq. init_w0) describes how literal operands are found. The last position p_T is a query in QK2 with a high
-score for the operand slots and for numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T. The model of
-that section has no embedding of the token `=`. In the network, token and position always occur together, so training
-can divide a score between them in any way. The block is therefore kept once for the row of the position only, and once
-for both rows.
+Section 5 describes how variables are looked up and added: four blocks of QK1 (figure qk0), OV1 of variables, QK2
+between copied variables (the identity block), OV2 of numbers at the network's frequencies, and MLP2, which reads only
+layer 2's attention output and is all that the unembedding reads. Section 7 (eq. init_w0) describes how literals are
+found: the last position p_T is a query in QK2 with a high score for the operand slots and for numbers. In the network,
+token `=` and last position always occur together, and training can divide a score between them, so this block is kept
+once for the row of the position only, and once for both rows.
 
 Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`).
 A part of the circuit is therefore a block of a table, and removing it means setting that block to zero.
@@ -102,7 +94,6 @@ class Blocks:
         self.identity = queries[:, None] & keys
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
-        """A mask of these rows."""
         mask = torch.zeros(self.C, dtype=torch.bool)
         mask[list(indices)] = True
         return mask
@@ -178,10 +169,7 @@ def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[T
 
 @dataclass(frozen=True)
 class CircuitAlone:
-    """Which sequences of each evaluation set are answered correctly with parts kept or removed.
-
-    All rows are evaluated on the same sequences.
-    """
+    """Which sequences of each set, the same in all rows, are answered correctly with parts kept or removed."""
 
     names: list[str]
     """What is kept or removed in each row."""
@@ -190,7 +178,6 @@ class CircuitAlone:
 
     @property
     def n(self) -> int:
-        """Number of sequences of each set."""
         return self.correct.shape[2]
 
     def answers(self, name: str) -> np.ndarray:

@@ -6,28 +6,15 @@ their mean (sections 5.1, 5.2 and 7). Controls of the exchanges are in `assignad
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 
-from assignadd.ledger.claim import IMPLIED, Claim, Measure, Reading
+from assignadd.ledger.claim import IMPLIED, Claim, Reading
 from assignadd.model.architecture import LAST_MLP, require
 from assignadd.network import Network
-from assignadd.paper.addition.claims import needs_two_variables
-from assignadd.paper.causes.circuit import (
-    COMPLEMENT,
-    LOSS,
-    QK1_EQUALS,
-    QK1_NUMBERS,
-    QK1_POSITIONS,
-    QK1_VARIABLES,
-    QK2_IDENTITY,
-    SECTION_5,
-    SECTION_7,
-    SECTION_7_EQUALS,
-    WHOLE,
-    circuit_alone_of,
-)
+from assignadd.paper.addition.claims import has_two_variables
+from assignadd.paper.causes import circuit
 from assignadd.paper.causes.interchange import Outcome, interchange_of
 from assignadd.paper.causes.paths import LAYER_1, PAPER_PATHS, path_answers
 from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_difference, paired_share
@@ -37,91 +24,61 @@ PAIRS, SEQUENCES = "pairs of prompts", "sequences"  # what is counted
 FAITHFUL = AtLeast(0.9)
 
 
-def _accuracy(outcome: Outcome) -> Measured | None:
+def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
+    """The interchange accuracy of an alignment, over all pairs or over sums with `n_vars` variables."""
+    if alignment == "sum":
+        require(network.config, "the exchange of the sum", LAST_MLP)
+    outcome = interchange_of(network)[alignment]
+    return _share(outcome if n_vars is None else outcome.with_variables(n_vars))
+
+
+def _share(outcome: Outcome) -> Measured | None:
     """The interchange accuracy with its interval; None without pairs."""
     return Measured.share(outcome.count, outcome.n, PAIRS) if outcome.n else None
 
 
-def interchange_accuracy(name: str, n_vars: int | None = None) -> Measure:
-    """The measure of the interchange accuracy of an alignment, over all pairs or over sums with `n_vars` variables."""
-
-    def accuracy(network: Network) -> Measured | None:
-        if name == "sum":
-            require(network.config, "the exchange of the sum", LAST_MLP)
-        outcome = interchange_of(network)[name]
-        return _accuracy(outcome if n_vars is None else outcome.with_variables(n_vars))
-
-    return accuracy
-
-
-@needs_two_variables
 def across_types(network: Network) -> Measured | None:
-    """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
+    """The lowest interchange accuracy of one operand between sequences of two different types."""
+    if not has_two_variables(network):
+        return None
     accuracies = []
     for name in ("first value", "second value"):
         outcome = interchange_of(network)[name]
         for base_vars, source_vars in permutations(range(3), 2):  # the types have 0, 1 and 2 variables
             of_types = (outcome.base_vars == base_vars) & (outcome.source_vars == source_vars)
-            accuracies.append(_accuracy(outcome.where(of_types)))
+            accuracies.append(_share(outcome.where(of_types)))
     return lowest(accuracies)
 
 
-def faithfulness(name: str) -> Measure:
-    """The measure of the accuracy over all sets with some parts kept, divided by the whole network's.
+def faithfulness(network: Network, kept: str, n_vars: int | None = None) -> Measured | None:
+    """The accuracy with some parts kept, as a share of the network's, over all sets or those with `n_vars` variables.
 
-    `name` is that of a row of `CircuitAlone`, such as `SECTION_5`, here and below.
+    `kept` is the name of a row of `CircuitAlone`, such as `circuit.SECTION_5`, here and below.
     """
-
-    def ratio_to_whole(network: Network) -> Measured | None:
-        circuit = circuit_alone_of(network)
-        of_parts = circuit.answers(name)  # (sets, sequences)
-        of_whole = circuit.answers(WHOLE)
-        return paired_share(of_parts.ravel(), of_whole.ravel(), SEQUENCES)
-
-    return ratio_to_whole
+    alone = circuit.circuit_alone_of(network)
+    sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
+    return paired_share(alone.answers(kept)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
 
 
-def by_variables(name: str) -> Callable[[Network], str]:
-    """The detail of a claim on `faithfulness`: the same ratio for sums with 0, 1 and 2 variables, in words."""
-
-    def detail(network: Network) -> str:
-        circuit = circuit_alone_of(network)
-        of_parts = circuit.answers(name)  # (sets, sequences)
-        of_whole = circuit.answers(WHOLE)
-        ratios = []
-        for n_vars in network.types:
-            sets = circuit.with_variables(n_vars)
-            ratio = paired_share(of_parts[sets].ravel(), of_whole[sets].ravel(), SEQUENCES)
-            ratios.append("none" if ratio is None else str(ratio))
-        types = ", ".join(map(str, network.types))
-        return f"sums with {types} variables: {', '.join(ratios)} of the network's accuracy"
-
-    return detail
+def by_variables(network: Network, kept: str) -> str:
+    """The same ratio for sums with 0, 1 and 2 variables, in words."""
+    ratios = [faithfulness(network, kept, n_vars) for n_vars in network.types]
+    words = ", ".join("none" if ratio is None else str(ratio) for ratio in ratios)
+    return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
 
 
-def lowest_set(name: str, n_vars: int) -> Measure:
-    """The measure of the lowest accuracy, with some parts kept, of the sets with `n_vars` variables.
-
-    None where there is no such set.
-    """
-
-    def lowest_accuracy(network: Network) -> Measured | None:
-        circuit = circuit_alone_of(network)
-        counts = circuit.answers(name)[circuit.with_variables(n_vars)].sum(1)
-        return Measured.share(int(counts.min()), circuit.n, SEQUENCES) if len(counts) else None
-
-    return lowest_accuracy
+def lowest_set(network: Network, kept: str, n_vars: int) -> Measured | None:
+    """The lowest accuracy, with some parts kept, of any set with `n_vars` variables; None without such a set."""
+    alone = circuit.circuit_alone_of(network)
+    counts = alone.answers(kept)[alone.with_variables(n_vars)].sum(1)
+    return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None
 
 
-def loss_without(name: str) -> Measure:
-    """The measure of the largest loss of accuracy of any set where one part is removed; `name` is that part's."""
-
-    def largest_loss(network: Network) -> Measured:
-        circuit = circuit_alone_of(network)
-        worst = circuit.worst_set(name)
-        return paired_difference(circuit.answers(WHOLE)[worst], circuit.answers(name)[worst], SEQUENCES)
-
-    return largest_loss
+def loss_without(network: Network, removed: str) -> Measured:
+    """The largest loss of accuracy of any set where one part is removed."""
+    alone = circuit.circuit_alone_of(network)
+    worst = alone.worst_set(removed)
+    return paired_difference(alone.answers(circuit.WHOLE)[worst], alone.answers(removed)[worst], SEQUENCES)
 
 
 def outside_paper_paths(network: Network) -> Measured | None:
@@ -162,25 +119,26 @@ PLACES = {
 LOOKED_UP = "On sums with two variables, layer 1's output at `=` determines which variables are looked up"
 
 
-def _id(alignment: str) -> str:
-    """The id of the claim on an alignment: `cause-binding-tag` for `binding tag`."""
-    return f"cause-{alignment.lower().replace(' ', '-')}"
+def _interchange(
+    alignment: str, label: str, says: str, n_vars: int | None = None, readings: tuple[Reading, ...] = ()
+) -> Claim:
+    """The claim that an activation holds a variable of the program; the id is `cause-binding-tag` for `binding tag`."""
+    id = f"cause-{alignment.lower().replace(' ', '-')}"
+    measure = partial(interchange_accuracy, alignment=alignment, n_vars=n_vars)
+    return Claim(id, label, says, SUGGESTED, measure, AtLeast(0.9), readings=readings)
 
 
-def _query_claim(name: str, says: str) -> Claim:
-    """The claim on an alignment of a query for sums with two variables, with a reading for sums with one."""
-    one_variable = Reading("one-variable", "On sums with one variable.", AtLeast(0.9), interchange_accuracy(name, 1))
-    return Claim(_id(name), MECHANISM, says, SUGGESTED, interchange_accuracy(name, 2), AtLeast(0.9),
-                 readings=(one_variable,))  # fmt: skip
+def _query(alignment: str, says: str) -> Claim:
+    """The claim on a query, for sums with two variables, with a reading for sums with one."""
+    measure = partial(interchange_accuracy, alignment=alignment, n_vars=1)
+    reading = Reading("one-variable", "On sums with one variable.", AtLeast(0.9), measure)
+    return _interchange(alignment, MECHANISM, says, n_vars=2, readings=(reading,))
 
 
 INTERCHANGE = (
-    *(
-        Claim(_id(name), label, says, SUGGESTED, interchange_accuracy(name), AtLeast(0.9))
-        for name, (label, says) in PLACES.items()
-    ),
-    _query_claim("operand query", f"{LOOKED_UP}."),
-    _query_claim("query in QK2", f"{LOOKED_UP}, even if only the scores of layer 2 read the exchanged output."),
+    *(_interchange(alignment, label, says) for alignment, (label, says) in PLACES.items()),
+    _query("operand query", f"{LOOKED_UP}."),
+    _query("query in QK2", f"{LOOKED_UP}, even if only the scores of layer 2 read the exchanged output."),
     Claim("one-module-exchange", "section 5.1",
           "If one operand is exchanged between literals and variables, the sum changes with it, for all types of "
           "sequences.",
@@ -202,36 +160,38 @@ def _faithful(
     `row` is a row of `CircuitAlone`, and `subject` says in words what it keeps.
     """
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
-    literals = Reading("literals", "They add two literals.", FAITHFUL, lowest_set(row, 0))
-    return Claim(id, label, says, paper, faithfulness(row), FAITHFUL, f"{comment} {LOWEST_SET}",
-                 detail=by_variables(row), readings=(*readings, literals))  # fmt: skip
+    literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_set, kept=row, n_vars=0))
+    return Claim(id, label, says, paper, partial(faithfulness, kept=row), FAITHFUL, f"{comment} {LOWEST_SET}",
+                 detail=partial(by_variables, kept=row), readings=(*readings, literals))  # fmt: skip
 
 
 CIRCUIT_ALONE = (
-    _faithful("circuit-section-5", "section 5.2", SECTION_5, ALONE,
+    _faithful("circuit-section-5", "section 5.2", circuit.SECTION_5, ALONE,
               "section 5 describes the look-up of variables; section 7 adds how literals are found",
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
               "network's frequencies, and MLP2.",
-              (Reading("two-variables", "They add two variables.", FAITHFUL, lowest_set(SECTION_5, 2)),)),
-    _faithful("circuit-section-7", BLOCK_7, SECTION_7,
+              (Reading("two-variables", "They add two variables.", FAITHFUL,
+                       partial(lowest_set, kept=circuit.SECTION_5, n_vars=2)),)),
+    _faithful("circuit-section-7", BLOCK_7, circuit.SECTION_7,
               f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
               "The embedding of the last position alone is used, without that of the token `=`."),
-    _faithful("circuit-section-7-equals", BLOCK_7, SECTION_7_EQUALS,
+    _faithful("circuit-section-7-equals", BLOCK_7, circuit.SECTION_7_EQUALS,
               f"{BLOCK} in QK2 read as that of `=` (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT,
               TWO_ROWS),
     Claim("circuit-complete", "section 5.2",
           "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
-          IMPLIED, faithfulness(COMPLEMENT), AtMost(0.1)),
+          IMPLIED, partial(faithfulness, kept=circuit.COMPLEMENT), AtMost(0.1)),
     *(
         Claim(f"circuit-needs-{slug}", label,
-              f"Without the block of {words}, some set loses at least {LOSS:g} of accuracy.",
-              paper, loss_without(part), AtLeast(LOSS), "The value is the largest loss of any set.")
+              f"Without the block of {words}, some set loses at least {circuit.LOSS:g} of accuracy.",
+              paper, partial(loss_without, removed=part), AtLeast(circuit.LOSS),
+              "The value is the largest loss of any set.")
         for slug, label, words, part, paper in (
-            ("equals-slots", "qk0", "QK1 from `=` to the operand slots (black)", QK1_EQUALS, TOGETHER),
-            ("numbers-variables", "qk0", "QK1 from numbers to variables (purple)", QK1_NUMBERS, TOGETHER),
-            ("positions-variables", "qk0", "QK1 from positions to variables (orange)", QK1_VARIABLES, TOGETHER),
-            ("positions", "qk0", "QK1 from positions to positions (red)", QK1_POSITIONS, TOGETHER),
-            ("identity", "qk0pos_and_qk1", "QK2 that matches copied variables with themselves", QK2_IDENTITY,
+            ("equals-slots", "qk0", "QK1 from `=` to the operand slots (black)", circuit.QK1_EQUALS, TOGETHER),
+            ("numbers-variables", "qk0", "QK1 from numbers to variables (purple)", circuit.QK1_NUMBERS, TOGETHER),
+            ("positions-variables", "qk0", "QK1 from positions to variables (orange)", circuit.QK1_VARIABLES, TOGETHER),
+            ("positions", "qk0", "QK1 from positions to positions (red)", circuit.QK1_POSITIONS, TOGETHER),
+            ("identity", "qk0pos_and_qk1", "QK2 that matches copied variables with themselves", circuit.QK2_IDENTITY,
              "enables"),
         )
     ),

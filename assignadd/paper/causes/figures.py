@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from textwrap import fill
 from typing import Any
 
@@ -17,7 +16,7 @@ from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, SHARES, VERMILION
 from assignadd.paper.causes.circuit import REMOVED, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
-from assignadd.paper.causes.paths import (  # fmt: skip
+from assignadd.paper.causes.paths import (
     EMBEDDING,
     KEY,
     LAYER_1,
@@ -25,7 +24,6 @@ from assignadd.paper.causes.paths import (  # fmt: skip
     LOGITS,
     MLP2,
     QUERY,
-    TOKEN_ROLES,
     VALUE,
     Path,
     path_answers,
@@ -57,7 +55,6 @@ class CircuitData(FigureData):
 
 
 def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
-    """The data of figure `circuit`, from the accuracy that is lost without each path."""
     paths = sorted(effects, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     return CircuitData(
         [path.sender for path in paths],
@@ -79,26 +76,29 @@ def circuit_caption(data: CircuitData) -> str:
 
 
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
-    """Draws figure `circuit`: a box for each component, and an arrow for each path with a visible effect."""
-    arrows = []
-    for i, effect in enumerate(data.effect.tolist()):
-        if abs(effect) >= LEAST:
-            start = _place(data.senders[i], data.roles[i])
-            end = _place(data.receivers[i], data.at[i])
-            arrows.append(_Arrow(start, end, effect, COLOURS[data.receivers[i]]))
+    """Draws a box for each component, and an arrow with its number for each path with a visible effect."""
+    paths = zip(data.senders, data.roles, data.receivers, data.at, data.effect.tolist(), strict=True)
+    arrows = [
+        _Arrow(_place(sender, role), _place(receiver, at), effect, COLOURS[receiver])
+        for sender, role, receiver, at, effect in paths
+        if abs(effect) >= LEAST
+    ]
     connected = {arrow.start for arrow in arrows} | {arrow.end for arrow in arrows}
-    for role in TOKEN_ROLES:
-        embedding = _place(EMBEDDING, role)
+    for role in ORDER:
+        embedding, layer_1 = _place(EMBEDDING, role), _place(LAYER_1, role)
         _draw_box(axes, embedding, role, connected=embedding in connected)
-        layer_1 = _place(LAYER_1, role)
         if layer_1 in connected:  # other boxes of this column would stand in the way of arrows past it
-            _draw_box(axes, layer_1, role, connected=True)
+            _draw_box(axes, layer_1, role)
     for name, place in PORTS.items():
-        if name != LAYER_2:
-            _draw_box(axes, place, name, connected=True)
-    _draw_box(axes, PORTS[LAYER_2], "attention\nof =", connected=True, height=7.0)
+        if name == LAYER_2:
+            _draw_box(axes, place, "attention\nof =", height=7.0)
+        else:
+            _draw_box(axes, place, name)
     for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
-        _draw_arrow(axes, arrow)
+        tail, head = arrow.points(np.array([0.0, 1.0]))
+        line: Any = {"linewidth": 0.6 + 3.2 * abs(arrow.effect), "alpha": 0.85, "shrinkA": 0, "shrinkB": 0, "zorder": 2}
+        tip = "-|>,head_length=3.2,head_width=1.6"
+        axes.add_patch(FancyArrowPatch(tail, head, arrowstyle=tip, color=arrow.color, **line))
         label: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}, "zorder": 5}
         axes.text(x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, **label)
     for x, title in TITLES.items():
@@ -111,8 +111,7 @@ def _place(component: str, role: str) -> tuple[float, float]:
     """The place (x, y) of a component: embeddings and layer 1 are the columns 0 and 1, with a row for each role."""
     if component in PORTS:
         return PORTS[component]
-    column = 1.0 if component == LAYER_1 else 0.0
-    return column, float(ORDER.index(role))
+    return (1.0 if component == LAYER_1 else 0.0), float(ORDER.index(role))
 
 
 def _half_width(x: float) -> float:
@@ -120,16 +119,13 @@ def _half_width(x: float) -> float:
     return 0.25 if x < 1.5 else 0.15
 
 
-def _draw_box(axes: Axes, place: tuple[float, float], text: str, connected: bool, height: float = 0.6) -> None:
+def _draw_box(axes: Axes, place: tuple[float, float], text: str, connected: bool = True, height: float = 0.6) -> None:
     """Draws the box of a component; pale if no arrow is drawn to or from it."""
     x, y = place
-    half = _half_width(x)
-    face, edge, width = ("white", INK, 0.9) if connected else (PALE, GREY, 0.5)
-    patch = FancyBboxPatch(
-        (x - half, y - height / 2), 2 * half, height, boxstyle="round,pad=0.02,rounding_size=0.06",
-        facecolor=face, edgecolor=edge, linewidth=width, zorder=3,
-    )  # fmt: skip
-    axes.add_patch(patch)
+    corner, width = (x - _half_width(x), y - height / 2), 2 * _half_width(x)
+    face, edge, linewidth = ("white", INK, 0.9) if connected else (PALE, GREY, 0.5)
+    look: Any = {"facecolor": face, "edgecolor": edge, "linewidth": linewidth, "zorder": 3}
+    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle="round,pad=0.02,rounding_size=0.06", **look))
     axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if connected else GREY, zorder=4)
 
 
@@ -144,21 +140,9 @@ class _Arrow:
         """The points at these shares of the way from the edge of the first box to that of the second, (n, 2)."""
         start_x, start_y = self.start
         end_x, end_y = self.end
-        tail_x = start_x + _half_width(start_x) + 0.02
-        head_x = end_x - _half_width(end_x) - 0.02
-        x = tail_x + shares * (head_x - tail_x)
-        y = start_y + shares * (end_y - start_y)
-        return np.stack([x, y], axis=1)
-
-
-def _draw_arrow(axes: Axes, arrow: _Arrow) -> None:
-    """Draws an arrow, the wider the larger its effect."""
-    tail, head = arrow.points(np.array([0.0, 1.0]))
-    patch = FancyArrowPatch(
-        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", color=arrow.color,
-        linewidth=0.6 + 3.2 * abs(arrow.effect), alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
-    )  # fmt: skip
-    axes.add_patch(patch)
+        tail = np.array([start_x + _half_width(start_x) + 0.02, start_y])
+        head = np.array([end_x - _half_width(end_x) - 0.02, end_y])
+        return tail + shares[:, None] * (head - tail)
 
 
 ASPECT = 4.0  # a unit of x is as long on paper as this many units of y
@@ -167,7 +151,6 @@ HALF_LABEL = 0.13  # half the width of a number, in units of x
 
 def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
     """A place (x, y) on each arrow for its number, far from other arrows and from numbers placed before."""
-    scale = np.array([ASPECT, 1.0])
     lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]  # (60, 2) each
     placed: list[np.ndarray] = []
     for i, arrow in enumerate(arrows):
@@ -175,10 +158,9 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
         # Neither on a box nor on the arrow's head.
         shares = np.linspace(min(half_label, 0.4), max(1 - 2 * half_label, 0.5), 40)
         candidates = arrow.points(shares)  # (40, 2)
-        other_lines = [line for j, line in enumerate(lines) if j != i]
         nowhere = np.full((1, 2), np.inf)  # in case there is nothing else
-        obstacles = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])  # (points, 2)
-        distances = np.linalg.norm((candidates[:, None] - obstacles) * scale, axis=-1).min(1)
+        obstacles = np.concatenate([nowhere, *lines[:i], *lines[i + 1 :], *(place[None] for place in placed)])
+        distances = np.linalg.norm((candidates[:, None] - obstacles) * (ASPECT, 1.0), axis=-1).min(1)
         # A distance of 0.6 is enough; among places with that, the one nearest to the middle of the arrow.
         score = np.minimum(distances, 0.6) - 0.1 * np.abs(shares - 0.45)
         placed.append(candidates[int(score.argmax())])
@@ -199,7 +181,6 @@ class CircuitOnlyData(FigureData):
 
 
 def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
-    """The data of figure `circuit_only`, from the answers with parts kept and removed."""
     groups = [REMOVED_GROUP if name in REMOVED else KEPT_GROUP for name in circuit.names]
     accuracy = np.stack([circuit.accuracy(name) for name in circuit.names])
     relative = np.array([circuit.relative(name) for name in circuit.names])
@@ -223,14 +204,8 @@ def circuit_only_caption(data: CircuitOnlyData) -> str:
 
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     """Draws a row for each variant, in groups; the last column is its mean as a share of the whole network's."""
-    groups = [(name, len(list(members))) for name, members in groupby(data.groups)]  # neighbours with one group
-    rows: list[int] = []  # where each variant is drawn
-    title_rows = []  # the first row of each group
-    next_row = 0
-    for _, size in groups:
-        title_rows.append(next_row)
-        rows += range(next_row, next_row + size)
-        next_row += size + 1  # an empty row between groups
+    is_first = [i == 0 or group != data.groups[i - 1] for i, group in enumerate(data.groups)]
+    rows = np.arange(len(data.names)) + np.cumsum(is_first) - 1  # where variants are drawn: a row is left out per group
     n_columns = len(data.sets) + 1
     cells = np.full((rows[-1] + 1, n_columns), np.nan)
     cells[rows] = np.column_stack([data.accuracy, data.relative])
@@ -244,11 +219,10 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     names = [fill(LABELS[name], 16) for name in data.sets]
     axes.set_xticks(range(n_columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()
-    for row, (group, _) in zip(title_rows, groups, strict=True):
-        axes.annotate(
-            group, (0, row - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
-            textcoords="offset points", ha="right", va="bottom", fontweight="bold", fontsize=7, annotation_clip=False,
-        )  # fmt: skip
+    title: Any = {"ha": "right", "va": "bottom", "fontweight": "bold", "fontsize": 7, "annotation_clip": False}
+    for row, group in zip(rows[is_first], np.array(data.groups)[is_first], strict=True):
+        place = (0, row - 0.62)
+        axes.annotate(group, place, (-4, 0), ("axes fraction", "data"), textcoords="offset points", **title)
 
 
 # By what is exchanged: the marker and the words in the legend.
@@ -272,18 +246,19 @@ class InterchangeData(FigureData):
 def interchange_data(
     whole: Mapping[str, Outcome], elsewhere: Mapping[str, Outcome], untrained: Mapping[str, Outcome]
 ) -> InterchangeData:
-    """The data of figure `interchange`, from the outcomes of the three kinds of exchange in `EXCHANGED`."""
+    """The accuracies of the three kinds of exchange in `EXCHANGED`."""
     columns = [_split_queries(outcomes) for outcomes in (whole, elsewhere, untrained)]
     names = [name for name, outcome in columns[0].items() if outcome.n > 0]
     n = np.array([columns[0][name].n for name in names])  # (alignments,)
-    counts = np.array([[column[name].count for column in columns] for name in names])  # (alignments, exchanged)
-    low = np.zeros(counts.shape)
-    high = np.zeros(counts.shape)
-    for (row, column), count in np.ndenumerate(counts):
-        interval = wilson(count, int(n[row]))
-        low[row, column] = interval.low
-        high[row, column] = interval.high
-    return InterchangeData(names, list(EXCHANGED), counts / n[:, None], low, high, n)
+    intervals = [[wilson(column[name].count, column[name].n) for column in columns] for name in names]
+    return InterchangeData(
+        alignments=names,
+        exchanged=list(EXCHANGED),
+        accuracy=np.array([[column[name].accuracy for column in columns] for name in names]),
+        low=np.array([[interval.low for interval in row] for row in intervals]),
+        high=np.array([[interval.high for interval in row] for row in intervals]),
+        n=n,
+    )
 
 
 def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
@@ -309,7 +284,6 @@ def interchange_caption(data: InterchangeData) -> str:
 
 
 def draw_interchange(data: InterchangeData, axes: Axes) -> None:
-    """Draws figure `interchange`: a row of markers for each alignment."""
     y = np.arange(len(data.alignments))
     for i, name in enumerate(data.exchanged):
         accuracy = data.accuracy[:, i]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -44,91 +45,73 @@ class Side(NamedTuple):
     trace: Trace
     before: Float[Tensor, "B T d"]
     """The residual of every position before the last layer."""
+    layer_1: Float[Tensor, "B T d"]
+    """What layer 1 wrote into it."""
 
 
 Exchange = Callable[[LastLayer, Side, Side], Float[Tensor, "B N"]]
 """The answer logits of the base (first side) with one of its activations taken from the source (second side)."""
 
 
-def layer_1_output(*roles: str) -> Exchange:
-    """The exchange of layer 1's output at the tokens of these roles.
-
-    Both outputs are taken at the positions that these tokens have in the base.
-    """
-
-    def output(layer: LastLayer, side: Side, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
-        """What layer 1 wrote at the tokens of the mask: the residual after it minus that before it."""
-        return side.before[mask] - layer.embedded(side.trace.tokens)[mask]
-
-    def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-        """The base's answer logits after the exchange."""
-        mask = base.positions.any_of(roles)
-        before = base.before.clone()
-        before[mask] += output(layer, source, mask) - output(layer, base, mask)
-        return layer.answer(before)
-
-    return exchange
+def layer_1_output(layer: LastLayer, base: Side, source: Side, roles: tuple[str, ...]) -> Float[Tensor, "B N"]:
+    """The exchange of layer 1's output at the positions that the tokens of these roles have in the base."""
+    mask = base.positions.any_of(roles)
+    before = base.before.clone()
+    before[mask] += (source.layer_1 - base.layer_1)[mask]
+    return layer.answer(before)
 
 
 def query_in_qk2(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """The base's answer logits with the residual of `=` before the last layer taken from the source, but only as the
-    query of the last layer's scores."""
+    """The exchange of the residual of `=` before the last layer, but only as the query of the last layer's scores."""
     pattern = layer.pattern(base.before, query=source.before[:, -1])
     return layer.logits(base.before[:, -1] + layer.attention_output(pattern, base.before))
 
 
-def value(operand: str, earlier: int = 0) -> Exchange:
+def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int = 0) -> Float[Tensor, "B N"]:
     """The exchange of layer 2's output at `=` from the position of an operand's value.
 
     With `earlier`, it is the output from a position that is this much further to the left; nothing where there is none.
     """
-
-    def output(layer: LastLayer, side: Side) -> Float[Tensor, "B d"]:
-        """What the last layer's attention to this position writes into `=`."""
+    outputs = []
+    for side in (base, source):
         position = side.positions.position(f"{operand}_value") - earlier  # (B,)
         sequence = torch.arange(len(side.before))
-        pattern = side.trace.attention(
-            layer.stack.config.model.n_layers
-        )  # (B, head, query, key), the last query is `=`
+        pattern = side.trace.attention(layer.stack.config.model.n_layers)  # (B, head, query, key); the last is `=`
         weight = pattern[sequence, :, -1, position] * (position >= 0)[:, None]  # (B, head)
         # Attention that sees this one position alone, with the weight that it has in the whole pattern.
-        return layer.attention_output(weight[..., None], side.before[sequence, position, None])
-
-    def exchange(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-        """The base's answer logits after the exchange."""
-        return layer.logits(base.trace.resid_mid + (output(layer, source) - output(layer, base)))
-
-    return exchange
+        outputs.append(layer.attention_output(weight[..., None], side.before[sequence, position, None]))
+    of_base, of_source = outputs
+    return layer.logits(base.trace.resid_mid + (of_source - of_base))
 
 
 def values(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """The base's answer logits with layer 2's output at `=` taken from the source."""
+    """The exchange of layer 2's output at `=`."""
     return layer.logits(base.trace.resid_mid + (source.trace.attention_output - base.trace.attention_output))
 
 
 def mlp2_output(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
-    """The base's answer logits with MLP2's output at `=` taken from the source."""
+    """The exchange of MLP2's output at `=`."""
     return layer.unembedded(base.trace.resid_post + (source.trace.mlp_out - base.trace.mlp_out))
 
 
 # The exchange of each alignment, and that of another activation, which should not hold the variable.
 EXCHANGES: dict[str, Exchange] = {
-    "binding tag": layer_1_output("assigned"),
-    "operand query": layer_1_output("equals"),
+    "binding tag": partial(layer_1_output, roles=("assigned",)),
+    "operand query": partial(layer_1_output, roles=("equals",)),
     "query in QK2": query_in_qk2,
-    "first value": value("first"),
-    "second value": value("second"),
+    "first value": partial(value, operand="first"),
+    "second value": partial(value, operand="second"),
     "values": values,
     "sum": mlp2_output,
 }
 ELSEWHERE: dict[str, Exchange] = {
-    "binding tag": layer_1_output("variables"),
-    "operand query": layer_1_output("first", "second"),
-    "query in QK2": layer_1_output("first", "second"),
-    "first value": value("first", earlier=1),
-    "second value": value("second", earlier=1),
-    "values": layer_1_output("equals"),
-    "sum": layer_1_output("equals"),
+    "binding tag": partial(layer_1_output, roles=("variables",)),
+    "operand query": partial(layer_1_output, roles=("first", "second")),
+    "query in QK2": partial(layer_1_output, roles=("first", "second")),
+    "first value": partial(value, operand="first", earlier=1),
+    "second value": partial(value, operand="second", earlier=1),
+    "values": partial(layer_1_output, roles=("equals",)),
+    "sum": partial(layer_1_output, roles=("equals",)),
 }
 
 
@@ -148,12 +131,10 @@ class Outcome:
 
     @property
     def n(self) -> int:
-        """Number of pairs."""
         return len(self.hits)
 
     @property
     def count(self) -> int:
-        """Number of pairs answered as the program does."""
         return int(self.hits.sum())
 
     @property
@@ -162,7 +143,6 @@ class Outcome:
         return self.count / self.n if self.n else float("nan")
 
     def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
-        """The outcome on the chosen pairs."""
         return Outcome(self.hits[chosen], self.base_vars[chosen], self.source_vars[chosen])
 
     def with_variables(self, n_vars: int) -> Outcome:
@@ -191,22 +171,18 @@ class Interchange:
 
     @torch.no_grad()
     def __call__(self, model: Stack, exchanges: Mapping[str, Exchange] = EXCHANGES) -> dict[str, Outcome]:
-        """The outcome of the exchange of each alignment for one model (a stack with M = 1).
-
-        Alignments that the architecture does not have are left out.
-        """
+        """The outcome of each exchange that the architecture has, for one model (a stack with M = 1)."""
         require(model.config, "interchange", SECOND_LAYER)
         layer = LastLayer(model)
         task = model.config.task
         outcomes = {}
-        for name in defined_alignments(model.config):
-            if name in exchanges:
-                pairs = self.pairs[name]
-                outcomes[name] = Outcome(
-                    hits=answers_after(layer, exchanges[name], pairs) == pairs.answer,
-                    base_vars=count_variables(task, pairs.base),
-                    source_vars=count_variables(task, pairs.source),
-                )
+        for name in [name for name in defined_alignments(model.config) if name in exchanges]:
+            pairs = self.pairs[name]
+            outcomes[name] = Outcome(
+                hits=answers_after(layer, exchanges[name], pairs) == pairs.answer,
+                base_vars=count_variables(task, pairs.base),
+                source_vars=count_variables(task, pairs.source),
+            )
         return outcomes
 
 
@@ -222,7 +198,8 @@ def answers_after(layer: LastLayer, exchange: Exchange, pairs: Pairs) -> Int[Ten
 def side(layer: LastLayer, tokens: Int[Tensor, "B T"]) -> Side:
     """The forward pass on these prompts."""
     trace = layer.trace(tokens)
-    return Side(Positions(layer.stack.config.task, tokens), trace, layer.before(trace))
+    before = layer.before(trace)
+    return Side(Positions(layer.stack.config.task, tokens), trace, before, before - layer.embedded(tokens))
 
 
 # Pairs of prompts for an intervention: 95 % intervals are within .014, and every verdict on the shipped networks is the
@@ -239,22 +216,19 @@ def _interchange(network: Network) -> Interchange:
 @per_network(slow=True)
 def interchange_of(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment, by its name."""
-    interchange = _interchange(network)
-    return interchange(network.stack)
+    return _interchange(network)(network.stack)
 
 
 @per_network()
 def elsewhere_of(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment if an activation is exchanged that should not hold the variable: a control."""
-    interchange = _interchange(network)
-    return interchange(network.stack, ELSEWHERE)
+    return _interchange(network)(network.stack, ELSEWHERE)
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
     """The outcome of every alignment on this network's initial weights: a control."""
-    interchange = _interchange(network)
-    return interchange(untrained(network.config))
+    return _interchange(network)(untrained(network.config))
 
 
 def untrained(config: Config) -> Stack:

@@ -44,8 +44,7 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     types = config.task.variable_counts
     n_each = max(1, n // len(types) ** 2)
 
-    def draw(n_vars: int, number: int) -> Tensor:
-        """Sequences with `n_vars` variables; for each `number` other ones."""
+    def draw(n_vars: int, number: int) -> Tensor:  # of each type, other sequences for each number
         return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.
@@ -98,18 +97,18 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
     `other` must have as many variable operands as the base; if they are in other slots, its operands are exchanged. No
     variable is put into a slot that is banned for it.
     """
-    first, second = operand_slots(task)
+    slots = list(operand_slots(task))
     is_variable = roles(task, base).is_variable  # (B, 2)
     in_other_slots = (roles(task, other).is_variable != is_variable).any(1, keepdim=True)  # (B, 1)
     source = other.clone()
-    source[:, [first, second]] = torch.where(in_other_slots, other[:, [second, first]], other[:, [first, second]])
+    source[:, slots] = torch.where(in_other_slots, other[:, slots[::-1]], other[:, slots])
     new_variables, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
     hybrid = base.clone()
-    for i, slot in enumerate((first, second)):
+    for i, slot in enumerate(slots):
         # In the source, its operand and the new variable exchange their names wherever they occur. Where the base has a
         # literal, nothing changes.
-        source_operand = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
-        source = _swapped(source, source[:, slot], source_operand)
+        new_name = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
+        source = _swapped(source, source[:, slot, None], new_name[:, None])
         hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
     has_hybrid = has_new & (count_variables(task, other) == is_variable.sum(1))
     hybrid = torch.where(has_hybrid[:, None], hybrid, base)  # elsewhere it may ask for a variable without a value
@@ -122,7 +121,6 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     The two variables differ, and each is chosen at random among those allowed in its slot. Where an operand is a
     literal (`is_variable` is False), its entry has no meaning.
     """
-    slots = operand_slots(task)
     variables = torch.tensor(Vocabulary(task).variables)  # tokens, (V,)
     in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
     is_assigned = ((base[..., None] == variables) & in_prefix).any(1)  # (B, V)
@@ -131,9 +129,9 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     random = words(torch.tensor(0), Stream.EVAL, step, rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT  # (2, B, V)
     has_new = is_variable.any(1)
     chosen: list[Tensor] = []  # for each slot, (B,)
-    for i, banned in enumerate((task.banned_first, task.banned_second)):
+    for i, (slot, banned) in enumerate(zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True)):
         is_allowed = torch.tensor([letter not in banned for letter in task.variables])  # (V,)
-        candidates = is_assigned & is_allowed & (variables != base[:, slots[i], None])  # (B, V)
+        candidates = is_assigned & is_allowed & (variables != base[:, slot, None])  # (B, V)
         if chosen:  # the second differs from the first, if that is a variable
             candidates &= ~(is_variable[:, :1] & (variables == chosen[0][:, None]))
         best = torch.where(candidates, random[i], -1).max(1)  # the candidate with the largest random number, or -1
@@ -142,8 +140,6 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     return torch.stack(chosen, 1), has_new
 
 
-def _swapped(tokens: Int[Tensor, "B T"], a: Int[Tensor, " B"], b: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
+def _swapped(tokens: Int[Tensor, "B T"], a: Int[Tensor, "B 1"], b: Int[Tensor, "B 1"]) -> Int[Tensor, "B T"]:
     """The sequences with token `a` instead of `b` and `b` instead of `a`; each sequence has its own a and b."""
-    a = a[:, None]  # (B, 1)
-    b = b[:, None]
     return torch.where(tokens == a, b, torch.where(tokens == b, a, tokens))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,10 +22,6 @@ from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
 from assignadd.task.positions import Positions, answers
 
-# Every token has exactly one of these roles.
-TOKEN_ROLES = (
-    "operand variable", "operand number", "other variable", "other number", "PAD", "+", "first", "second", "=",
-)  # fmt: skip
 EMBEDDING, LAYER_1, LAYER_2, MLP2, LOGITS = "embedding", "layer 1", "layer 2", "MLP2", "logits"
 QUERY, KEY, VALUE = "query", "key", "value"
 # The paths run the network about a hundred times.
@@ -76,7 +71,7 @@ class PathAnswers:
 
 
 def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
-    """A mask of the tokens with each of `TOKEN_ROLES`, in the same order.
+    """A mask of the tokens with each role; every token has one.
 
     Operand variables are where the operands are assigned, and operand numbers what is assigned to them there.
     """
@@ -111,14 +106,16 @@ class PathPatching:
         self.trace = self.model.trace(tokens)
         self.pattern = self.trace.attention(1)[:, 0].contiguous()  # of layer 1: query, key; (B, T, T)
         self.embedding = self.model.embedded(tokens)  # (B, T, d)
-        self.values = self.model.copied(tokens)  # what layer 1 writes for a unit of attention to a token, (B, T, d)
-        self.layer_1 = self.pattern @ self.values  # (B, T, d)
-        self.layer_2 = self.trace.attention_output  # at `=`, (B, d)
-        self.embedding_means = self._means(self.embedding)
-        self.layer_1_means = self._means(self.layer_1)
+        values = self.model.copied(tokens)  # what layer 1 writes for a unit of attention to a token, (B, T, d)
+        self.layer_1 = self.pattern @ values  # (B, T, d)
+        self.means = {EMBEDDING: self._means(self.embedding), LAYER_1: self._means(self.layer_1)}
+        # By the role of the senders, the mean of what they contribute through layer 1 to each token, minus it.
+        self.changes_of_layer_1 = {}
+        for role, keys in self.roles.items():
+            contribution = (self.pattern * keys[:, None]) @ values  # (B, T, d)
+            self.changes_of_layer_1[role] = self._means(contribution) - contribution
         self.paths = self._paths()
 
-    @torch.no_grad()
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly: by the whole network, with each path replaced, and with all paths
         replaced that the paper does not describe."""
@@ -131,28 +128,20 @@ class PathPatching:
     @torch.no_grad()
     def logits(self, patched: Collection[Path]) -> Float[Tensor, "B N"]:
         """The answer logits with these paths replaced by their means at once."""
-        receivers = {path.receiver for path in patched}
-        layer_1 = self._layer_1(patched) if LAYER_1 in receivers else self.layer_1
-        before_layer_2 = self.embedding + layer_1  # (B, T, d)
-        read = {
-            receiver: self._read(receiver, before_layer_2, layer_1, patched)
-            for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS)
-        }
-        layer_2 = self.layer_2
-        if receivers & {LAYER_1, QUERY, KEY, VALUE}:  # layer 2's attention has another input
-            pattern = self.model.pattern(read[KEY], read[QUERY][:, -1])
-            layer_2 = self.model.attention_output(pattern, read[VALUE])
-        layer_2_mean = self.layer_2.mean(0)
-        into_mlp = read[MLP2][:, -1] + (layer_2_mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
-        into_logits = read[LOGITS][:, -1] + (layer_2_mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
+        layer_1 = self._layer_1(patched)
+        pattern = self.model.pattern(self._read(KEY, layer_1, patched), self._read(QUERY, layer_1, patched)[:, -1])
+        layer_2 = self.model.attention_output(pattern, self._read(VALUE, layer_1, patched))  # at `=`, (B, d)
+        mean = self.trace.attention_output.mean(0)
+        into = {}  # what MLP2 and the unembedding read at `=`
+        for receiver in (MLP2, LOGITS):
+            from_layer_2 = mean if Path(LAYER_2, "=", receiver) in patched else layer_2
+            into[receiver] = self._read(receiver, layer_1, patched)[:, -1] + from_layer_2
+        mlp_out = self.model.mlp(into[MLP2])
         if Path(MLP2, "=", LOGITS) in patched:
-            mlp_out = self.trace.mlp_out.mean(0).expand_as(into_logits)
-        else:
-            mlp_out = self.model.mlp(into_mlp)
-        return self.model.logits(into_logits, mlp_out)
+            mlp_out = self.trace.mlp_out.mean(0).expand_as(mlp_out)
+        return self.model.logits(into[LOGITS], mlp_out)
 
     def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
-        """Which sequences are answered correctly with these logits."""
         return logits.argmax(-1) == self.labels
 
     def _paths(self) -> list[Path]:
@@ -169,46 +158,28 @@ class PathPatching:
                 paths += [Path(sender, role, receiver) for receiver in receivers]
         return [*paths, Path(LAYER_2, "=", MLP2), Path(LAYER_2, "=", LOGITS), Path(MLP2, "=", LOGITS)]
 
-    @cached_property
-    def _changes_of_layer_1(self) -> dict[str, Float[Tensor, "B T d"]]:
-        """By the role of the senders, the mean of what they contribute through layer 1 to each token, minus it."""
-        changes = {}
-        for role, keys in self.roles.items():
-            contribution = (self.pattern * keys[:, None]) @ self.values  # (B, T, d)
-            changes[role] = self._means(contribution) - contribution
-        return changes
-
     def _layer_1(self, patched: Collection[Path]) -> Float[Tensor, "B T d"]:
         """What layer 1 writes if these paths through its attention are replaced."""
         written = self.layer_1.clone()
-        for role, change in self._changes_of_layer_1.items():
-            receiving_roles = [
-                receiving_role for receiving_role in self.roles
-                if Path(EMBEDDING, role, LAYER_1, receiving_role) in patched
-            ]  # fmt: skip
+        for role, change in self.changes_of_layer_1.items():
+            receiving_roles = [at for at in self.roles if Path(EMBEDDING, role, LAYER_1, at) in patched]
             if receiving_roles:
                 written.addcmul_(self._any(receiving_roles), change)
         return written
 
     def _read(
-        self,
-        receiver: str,
-        before_layer_2: Float[Tensor, "B T d"],
-        layer_1: Float[Tensor, "B T d"],
-        patched: Collection[Path],
+        self, receiver: str, layer_1: Float[Tensor, "B T d"], patched: Collection[Path]
     ) -> Float[Tensor, "B positions d"]:
         """The residual before layer 2 as this receiver reads it, if these paths to it are replaced.
 
-        `before_layer_2` is this residual without replacements, and `layer_1` the part of it that layer 1 wrote. Keys
-        and values are read at every position, all else at `=`, the last.
+        `layer_1` is what layer 1 writes. Keys and values are read at every position, all else at `=`, the last.
         """
         positions = slice(None) if receiver in (KEY, VALUE) else slice(-1, None)
-        read = before_layer_2[:, positions]
-        parts = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
-        for sender, part, means in parts:
+        read = (self.embedding + layer_1)[:, positions]
+        for sender, part in ((EMBEDDING, self.embedding), (LAYER_1, layer_1)):
             sending_roles = [role for role in self.roles if Path(sender, role, receiver) in patched]
             if sending_roles:
-                change = means[:, positions] - part[:, positions]
+                change = (self.means[sender] - part)[:, positions]
                 read = torch.addcmul(read, self._any(sending_roles)[:, positions], change)
         return read
 

@@ -1,23 +1,50 @@
-"""Figure `progress_measures`: the measures of both mechanisms along training, with the ends of the phases."""
+"""Figures of section 6: `progress_measures`, both mechanisms along training; `early` and `late`, the two spikes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from assignadd.dynamics.phases import Phases
-from assignadd.dynamics.trajectory import phases_of, trajectory_of
-from assignadd.figure.record import FigureData, FigureRecord
-from assignadd.figure.style import dots, legend_beside, name_phases, phase_ends, rule_phases
-from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column
+from assignadd.config import Task
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import LateVariable, Phases
+from assignadd.dynamics.trajectory import checkpoints_around, curves_of, late_variable_of, phases_of, trajectory_of
+from assignadd.figure.record import Absent, FigureData, FigureRecord
+from assignadd.figure.style import (
+    DARK_FROM,
+    bar,
+    box,
+    cells,
+    dots,
+    draw_heat,
+    legend_beside,
+    name_phases,
+    name_ticks,
+    phase_ends,
+    rule_phases,
+    write_cells,
+)
+from assignadd.measures.accuracies import SLOTS
+from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING
+from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_ov1_var_scores, qk2_path_terms
+from assignadd.network import Network
+from assignadd.palette import BLUE, GREY, RED, SPIKE, VERMILION
+from assignadd.paper.binding.figures import attention_data, draw_pattern, draw_variable_scores, n_matching
+from assignadd.paper.dynamics.second_spike import around_late_spike
+from assignadd.task import examples
+from assignadd.task.positions import operand_slots
+from assignadd.task.text import render_tokens
+from assignadd.task.vocabulary import Vocabulary
 
-# The measures that the figure shows, by their names.
+# The measures of figure `progress_measures`, by their names.
 SHOWN = {column.family: column for column in COLUMNS if column.panel}
 
 
@@ -34,8 +61,7 @@ class ProgressMeasuresData(FigureData):
 
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
-    """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    by_measure = {}  # (types, checkpoints) for each of the measures that the network has
+    by_measure = {}  # (types, checkpoints)
     for name, measure in SHOWN.items():
         column_names = measure.columns(columns)  # one for each type of sequences
         if column_names:
@@ -59,41 +85,47 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     Where training has no such phase with a checkpoint behind it, or the architecture lacks the measures of a panel, it
     is the summary of the phases.
     """
-    in_short = f"In this run: {data.summary}."
-    if "addition" not in data.phases:
-        return in_short
-    before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1  # the last checkpoint of the first phase
-    if not 0 <= before < len(data.steps) - 1:
-        return in_short
-    upper: dict[str, np.ndarray] = {}
-    lower: dict[str, np.ndarray] = {}
-    for name, values in zip(data.names, data.measures, strict=True):
-        if SHOWN[name].paper and SHOWN[name].panel == ADDING_AND_COPYING:
-            upper[name] = values
-        elif SHOWN[name].paper and SHOWN[name].panel == ROUTING:
-            lower[name] = values
-    if not upper or not lower:
-        return in_short
-    lowest = min(upper, key=lambda name: upper[name][before])
-    routing = np.mean(list(lower.values()), axis=0)  # (checkpoints,)
+    upper = _rows_of_paper(data, ADDING_AND_COPYING)
+    lower = _rows_of_paper(data, ROUTING)
+    after = int(np.searchsorted(data.steps, data.ends[0], side="right")) if "addition" in data.phases else 0
+    if not upper or not lower or not 0 < after < len(data.steps):
+        return f"In this run: {data.summary}."
+    before = after - 1  # the last checkpoint of the first phase
+    lowest = min(upper, key=lambda row: data.measures[row, before])
+    measure = SHOWN[data.names[lowest]]
+    routing = data.measures[lower].mean(0)  # (checkpoints,)
     return (
-        f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
-        f"{SHOWN[lowest].text(upper[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
-        f"{routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
+        f"At step {data.steps[before]:,} the lowest of those above is '{measure.label}', at "
+        f"{measure.text(data.measures[lowest, before])}; the mean of those below is {routing[before]:.2f} there and "
+        f"{routing[after]:.2f} at the next checkpoint, step {data.steps[after]:,}."
     )
 
 
+def _rows_of_paper(data: ProgressMeasuresData, panel: str) -> list[int]:
+    """The rows of the paper's measures in a panel, without variants of ours."""
+    return [row for row, name in enumerate(data.names) if SHOWN[name].paper and SHOWN[name].panel == panel]
+
+
 def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
-    """Draws measures of adding and copying above and of routing below, with a line where each phase ends."""
+    """Draws measures of adding and copying above and of routing below, with a line where each phase ends.
+
+    Variants of ours are thin, and a band is the range over the types of sequences.
+    """
     upper, lower = figure.subplots(2, 1, sharex=True)
-    for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
-        shown = [(row, name) for row, name in enumerate(data.names) if SHOWN[name].panel == title]
-        for row, name in shown:
-            _draw_measure(axes, data, row, SHOWN[name])
-        if not shown:
+    for axes, panel in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
+        for row, name in enumerate(data.names):
+            measure = SHOWN[name]
+            if measure.panel != panel:
+                continue
+            width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
+            line: Any = {"color": measure.colour, "linestyle": measure.line, "linewidth": width, "zorder": zorder}
+            label = "\n".join(wrap(measure.label, 26))
+            axes.plot(data.steps, data.measures[row], label=label, **line, **dots(data.steps, size))
+            axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
+        if not axes.lines:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
-        legend_beside(axes, title)
+        legend_beside(axes, panel)
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     what = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
@@ -101,13 +133,268 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
-def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Column) -> None:
-    """Draws one measure, `data.measures[row]`: its curve, thin for a variant of ours, and the range of its types."""
-    width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
-    line: Any = {"color": measure.colour, "linestyle": measure.line, "linewidth": width, "zorder": zorder}
-    label = "\n".join(wrap(measure.label, 26))
-    axes.plot(data.steps, data.measures[row], label=label, **line, **dots(data.steps, size))
-    axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
+@dataclass(frozen=True)
+class EarlyData(FigureData):
+    steps: np.ndarray  # (2,): before, after
+    tokens: list[str]
+    attention: np.ndarray  # (2, T, T): before and after, layer 1; query, key; NaN where the key is ahead of the query
+    to_operands: np.ndarray  # (T, T): true in the two cells from `=` to the operands
+    variables: np.ndarray  # (2, V, V): before and after, the QK2 scores between copied variables
+    letters: list[str]
+
+
+def early_data(network: Network) -> EarlyData | Absent:
+    """Attention and scores at the last checkpoint before the first spike and at the first one after it."""
+    spike = phases_of(network).first_spike
+    task = network.config.task
+    if spike is None:
+        return Absent(f"seed {network.seed}: no first spike\n{phases_of(network).summary}")
+    steps = checkpoints_around(network.steps, spike)
+    text = render_tokens(allowed_example(task), task)
+    before = attention_data(network.stack_at(steps[0]), text)
+    after = attention_data(network.stack_at(steps[1]), text)
+    return EarlyData(
+        steps=np.array(steps),
+        tokens=before.tokens,
+        attention=np.stack([before.patterns[0], after.patterns[0]]),  # of layer 1
+        to_operands=before.to_operands,
+        variables=_array(qk2_ov1_var_scores(network.checkpoints(steps))),
+        letters=list(task.variables),
+    )
+
+
+def allowed_example(task: Task) -> list[int]:
+    """The tokens of figure `attention`'s sequence, with a variable that is banned from no slot if the task has one.
+
+    A variable in a banned slot may be looked up long after the first spike.
+    """
+    tokens = examples.fitted(examples.ATTENTION, task)
+    vocabulary = Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    variable = vocabulary.name(tokens[operand_slots(task)[0]])
+    never_banned = [letter for letter in task.variables if letter not in task.banned_first + task.banned_second]
+    if variable in never_banned or not never_banned:
+        return tokens
+    return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(never_banned[0]))
+
+
+def early_caption(data: EarlyData) -> str:
+    """The values of the boxed cells and the number of matches before and after the spike, in words."""
+    before, after = data.attention
+    changes = [
+        f"to {data.tokens[key]} from {before[query, key]:.2f} to {after[query, key]:.2f}"
+        for query, key in np.argwhere(data.to_operands)
+    ]
+    matching = [n_matching(scores) for scores in data.variables]
+    counts = f"{matching[0]} of {len(data.letters)} variables match before it and {matching[1]} after it"
+    return f"Across this spike attention goes {' and '.join(changes)}; {counts}."
+
+
+def draw_early(data: EarlyData, figure: Figure) -> None:
+    """Draws attention above and scores between variables below, before the spike on the left and after it right.
+
+    The attention of `=` to the operands is boxed, and written into the corner that a causal pattern leaves empty.
+    """
+    upper, lower = figure.subplots(2, 2, height_ratios=(1.12, 1))
+    largest = float(np.abs(data.variables).max())
+    for i, when in enumerate(("before", "after")):
+        pattern, step = data.attention[i], data.steps[i]
+        attention_image = draw_pattern(upper[i], pattern, data.tokens)
+        cells(upper[i], data.to_operands, RED)
+        values = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
+        corner: Any = {"transform": upper[i].transAxes, "ha": "right", "va": "top", "linespacing": 1.4}
+        upper[i].text(0.98, 0.95, "\n".join(["= attends", *values]), **corner)
+        upper[i].set_title(f"({'ab'[i]}) {when}: step {step:,}")
+        scores_image = draw_variable_scores(lower[i], data.variables[i], data.letters, (-largest, largest))
+        matching = f"{n_matching(data.variables[i])} of {len(data.letters)} match"
+        lower[i].set_title(f"({'cd'[i]}) step {step:,}: {matching}")
+    upper[0].set_ylabel("attending (query)")
+    lower[0].set_ylabel("variable held by = (query)")
+    bar(attention_image, list(upper), "layer-1 attention")
+    bar(scores_image, list(lower), "score under QK$_2$")
+
+
+# Figure `late` shows checkpoints as far as AROUND steps from the spike, as scores move for a while before accuracy
+# jumps; at least AT_LEAST checkpoints on either side, however far, and AT_MOST in all.
+AROUND = 3000
+AT_LEAST = 2
+AT_MOST = 36
+COMPARED = 5  # variables in (c)
+MINUS = "\u2212"  # as wide as a digit, unlike the hyphen
+TWICE_BANNED = "2-var var-restricted (2)"
+# How the late variable in its slot is drawn, and below what it is compared with.
+LATE_STYLE: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
+LEGEND_ABOVE: dict[str, Any] = {  # above the axes, where no curve can run through the legend
+    "loc": "lower left", "bbox_to_anchor": (-0.02, 0.98), "ncols": 2, "handlelength": 1.6, "handletextpad": 0.5,
+    "columnspacing": 1.0, "borderaxespad": 0,
+}  # fmt: skip
+OTHER_STYLE: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
+
+
+@dataclass(frozen=True)
+class LateData(FigureData):
+    steps: np.ndarray  # (checkpoints,): the window
+    variable: str
+    slot: str
+    letters: list[str]
+    spike: np.ndarray  # (2,): the checkpoints just before and just after it
+    ends: np.ndarray  # (2,): the checkpoints before and after the rise, which (c) compares
+    asked: np.ndarray  # (checkpoints, V): the QK1 score of `=` for each variable, (E_= + P_=) QK1 E_v
+    accuracy: np.ndarray  # (checkpoints,): sums with the variable in its slot
+    twice_banned_steps: np.ndarray
+    twice_banned: np.ndarray  # accuracy with both operands in banned slots
+    compared: list[str]
+    parts: np.ndarray  # (2, 2, compared): before and after; E_= and P_=; QK1 E_v
+    path: np.ndarray  # (checkpoints, 2, V): the term of the QK2 score, by slot and variable
+
+
+@torch.no_grad()
+def late_data(network: Network) -> LateData | Absent:
+    """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
+    first = phases_of(network).first_spike
+    late = late_variable_of(network)
+    ends = around_late_spike(network)
+    if first is None or late is None or late.spike is None or not ends:
+        return Absent(_why_absent(network, late))
+    task = network.config.task
+    columns = trajectory_of(network)
+    all_steps = columns["step"]
+    steps = window(all_steps[all_steps >= first.after], late.spike, ends)
+    accuracy = columns[f"accuracy {late.variable} {late.slot}"][np.searchsorted(all_steps, steps)]
+    curves = curves_of(network)
+    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # (evaluations,)
+    if TWICE_BANNED not in curves.accuracy:  # the task has no such set, and the figure no such curve
+        in_window[:] = False
+    stack = network.checkpoints(steps.tolist())
+    compared = companions(task, late)
+    parts = _array(qk1_equals_parts(network.checkpoints(ends)))  # (2, 2, V)
+    return LateData(
+        steps=steps, variable=late.variable, slot=late.slot, letters=list(task.variables),
+        spike=np.array([late.spike.before, late.spike.after]), ends=np.array(ends),
+        asked=_array(qk1_equals_to_variables(stack)), accuracy=accuracy,
+        twice_banned_steps=curves.steps[in_window],
+        twice_banned=curves.accuracy.get(TWICE_BANNED, np.zeros(len(curves.steps)))[in_window],
+        compared=compared, parts=parts[..., [task.variables.index(letter) for letter in compared]],
+        path=_array(qk2_path_terms(stack)),
+    )  # fmt: skip
+
+
+def _why_absent(network: Network, late: LateVariable | None) -> str:
+    if late is not None:
+        reason = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
+        return f"seed {network.seed}: no second spike\n{reason}"
+    phases = phases_of(network)
+    bound = "half of the sums of every variable were right by the first spike"
+    return f"seed {network.seed}: no late variable\n{bound if phases.first_spike else phases.summary}"
+
+
+def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
+    """The checkpoints of `steps` that figure `late` shows: those around a spike, evenly thinned where there are many.
+
+    The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
+    """
+    before, after, first_near = np.searchsorted(steps, [spike.before, spike.after, spike.before - AROUND])
+    last_near = np.searchsorted(steps, spike.after + AROUND, side="right") - 1
+    # As far as `AROUND` steps, but with at least `AT_LEAST` checkpoints on either side.
+    first = min(first_near, max(0, before - AT_LEAST + 1))
+    last = max(last_near, min(len(steps) - 1, after + AT_LEAST - 1))
+    count = min(AT_MOST - 4, last - first + 1)  # four more are added below
+    thinned = np.linspace(first, last, count).round().astype(int)
+    return np.unique(np.concatenate([steps[thinned], [spike.before, spike.after], ends]))
+
+
+def companions(task: Task, late: LateVariable) -> list[str]:
+    """The letters that (c) compares, in alphabetical order: the late variable and the first of the others."""
+    others = [letter for letter in task.variables if letter != late.variable]
+    return sorted([late.variable, *others[: COMPARED - 1]])
+
+
+def _array(values: Tensor) -> np.ndarray:
+    """The numbers of a tensor, which may have a gradient and be on a GPU, as an array."""
+    return values.detach().cpu().numpy()
+
+
+def late_caption(data: LateData) -> str:
+    """Scores and accuracy of the late variable at the checkpoints that (c) compares, in words."""
+    v = data.letters.index(data.variable)
+    slot = SLOTS.index(data.slot)
+    before, after = np.searchsorted(data.steps, data.ends)  # indices of the checkpoints that (c) compares
+    other_scores = np.delete(data.asked, v, 1)[before]
+    term = data.path[:, slot, v]  # (checkpoints,)
+    term_in_other_slot = data.path[:, 1 - slot, v]
+    caption = (
+        f"Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
+        f"{data.asked[before, v]:.2f}, those of the others {other_scores.min():.2f} to "
+        f"{other_scores.max():.2f}. At step {data.ends[1]:,} its score is {data.asked[after, v]:.2f}; in "
+        f"between its term goes from {term[before]:.2f} to {term[after]:.2f} (at least "
+        f"{term_in_other_slot.min():.2f} in the other slot) and its accuracy from {data.accuracy[before]:.2f} to "
+        f"{data.accuracy[after]:.2f}."
+    )
+    return caption.replace(" -", f" {MINUS}")  # negative numbers
+
+
+def draw_late(data: LateData, figure: Figure) -> None:
+    """Draws the panels: (a) scores of `=`, (b) accuracy, (c) the two parts of the scores, (d) the term of QK2."""
+    grid = figure.add_gridspec(2, 2)
+    scores = figure.add_subplot(grid[0, 0])
+    accuracy = figure.add_subplot(grid[0, 1])
+    path = figure.add_subplot(grid[1, 1])
+    parts = grid[1, 0].subgridspec(2, 1)
+    _draw_parts([figure.add_subplot(parts[i]) for i in range(2)], data)
+    v = data.letters.index(data.variable)
+    slot = SLOTS.index(data.slot)
+    other_slot = 1 - slot
+    late = LATE_STYLE | dots(data.steps)
+    other = OTHER_STYLE | dots(data.steps)
+
+    scores.plot(data.steps, data.asked[:, v], label=data.variable, **late)
+    _draw_others(scores, data.steps, np.delete(data.asked, v, 1), "every other variable")
+    scores.set_title("(a) score of = for a variable")
+    scores.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
+
+    accuracy.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **late)
+    if len(data.twice_banned):
+        twice = OTHER_STYLE | dots(data.twice_banned_steps)
+        accuracy.plot(data.twice_banned_steps, data.twice_banned, label="both operands banned", **twice)
+    accuracy.set_title("(b) sums of two variables")
+    accuracy.set(ylabel="accuracy", ylim=(-0.03, 1.04))
+
+    path.plot(data.steps, data.path[:, slot, v], label=f"{data.variable} {data.slot}", **late)
+    path.plot(data.steps, data.path[:, other_slot, v], label=f"{data.variable} {SLOTS[other_slot]}", **other)
+    _draw_others(path, data.steps, np.delete(data.path[:, slot], v, 1), None)
+    path.set_title(f"(d) = finds the value of {data.variable} in layer 2")
+    path.set_ylabel("term of the QK$_2$ score")
+
+    for axes in (scores, accuracy, path):
+        axes.axvspan(*data.spike, color=SPIKE, linewidth=0, zorder=0)
+        axes.set(xlim=(data.steps[0], data.steps[-1]), xlabel="training step")
+        axes.locator_params(axis="x", nbins=4)
+        axes.legend(**LEGEND_ABOVE)
+        axes.set_title(axes.get_title("left"), pad=19)  # higher up, above the legend
+
+
+def _draw_others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
+    """Draws thin grey curves, (checkpoints, curves), of which the legend has only the first."""
+    for i, curve in enumerate(curves.T):
+        axes.plot(steps, curve, label=label if i == 0 else None, color=GREY, linewidth=0.6, alpha=0.8)
+
+
+def _draw_parts(panels: list[Axes], data: LateData) -> None:
+    """Draws (c): heat maps of the two parts of the scores, before and after, on one scale; the late variable boxed."""
+    largest = float(np.abs(data.parts).max())
+    v = data.compared.index(data.variable)
+    for axes, when, step, parts in zip(panels, ("before", "after"), data.ends, data.parts, strict=True):
+        image = draw_heat(axes, parts, limits=(-largest, largest))
+        name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
+        axes.set_ylabel(f"{when}\n{step:,}")
+        words = [f"{value:.1f}".replace("-", MINUS) for value in parts.flat]
+        write_cells(axes, words, abs(parts) > DARK_FROM * largest)
+        box(axes, (0, 1), (v, v), VERMILION)
+    panels[0].tick_params(labelbottom=False)
+    panels[0].set_title("(c) the two parts of (a)")
+    panels[1].set_xlabel("variable $v$")
+    bar(image, panels, "QK$_1$ E$_v$", aspect=22)
 
 
 PROGRESS_MEASURES_FIGURE = FigureRecord(
@@ -118,4 +405,17 @@ PROGRESS_MEASURES_FIGURE = FigureRecord(
     "whose rise is partly the probe's own.",
     lambda s: progress_measures_data(trajectory_of(s.model), phases_of(s.model)), draw_progress_measures, height=4.4,
     found=progress_measures_caption, along_training=True,
+)  # fmt: skip
+EARLY_FIGURE = FigureRecord(
+    "early", "Across the first spike",
+    "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means "
+    "that each variable finds itself; `match` counts variables whose best score is with themselves.",
+    lambda s: early_data(s.model), draw_early, height=5.3, found=early_caption, along_training=True,
+)  # fmt: skip
+LATE_FIGURE = FigureRecord(
+    "late", "The variable that comes last",
+    "The orange curve is the last variable that the network learned to look up, in its slot. Look whether the "
+    "score of `=` for it is lower than for the others (a), whether the term of the QK2 score with its value is "
+    "negative (d), and whether both rise before or with its accuracy (b).",
+    lambda s: late_data(s.model), draw_late, height=4.6, found=late_caption, along_training=True,
 )  # fmt: skip

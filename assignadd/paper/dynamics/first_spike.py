@@ -16,31 +16,30 @@ from assignadd.measures.scores import qk2_ov1_var_margin
 from assignadd.model.architecture import ONE_HEAD, SECOND_LAYER, require
 from assignadd.model.forward import trace
 from assignadd.network import Network, per_network
-from assignadd.paper.dynamics.claims import (
+from assignadd.paper.dynamics.along import (
     AFTER,
     BEFORE,
-    ONE_VARIABLE,
     Steps,
     along_spike,
-    at_first_spike,
+    around_first_spike,
+    at,
     exam,
     recorded,
     rise_between_plateaus,
+    sequences_evaluated,
     trajectory_at,
 )
+from assignadd.paper.dynamics.claims import ONE_VARIABLE
 from assignadd.stats import AtLeast, AtMost, Measured, difference, lowest, mean_of
 from assignadd.task.positions import operand_slots, roles
 
-# The duration of the paper's first spike, in steps.
-WITHIN = 100
+WITHIN = 100  # steps: the duration of the paper's first spike
 
 
 def duration(network: Network, spike: Spike) -> Measured:
     """Steps from the last evaluation on the lower plateau of the spike to the first on the upper one."""
     curves = curves_of(network)
-    n_recorded = sum(name in curves.accuracy for name in BINDING_SETS)
-    n = curves.n * n_recorded  # sequences of these sets together
-    time = rise_time(curves.steps, curves.mean(BINDING_SETS), n, spike)
+    time = rise_time(curves.steps, curves.mean(BINDING_SETS), sequences_evaluated(network, BINDING_SETS), spike)
     return Measured(time.steps, time.low, time.high, len(curves.steps), "evaluations")
 
 
@@ -110,8 +109,7 @@ def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
 
 def margins_grown(network: Network, steps: Steps) -> Measured:
     """The share of variables whose margin (QK2 score with themselves minus the best other) grows with the spike."""
-    before = qk2_ov1_var_margin(network.stack_at(steps[BEFORE]))[0]
-    after = qk2_ov1_var_margin(network.stack_at(steps[AFTER]))[0]
+    before, after = qk2_ov1_var_margin(network.checkpoints(steps))  # (V,) each
     return Measured.share(int((after > before).sum()), len(after), "variables")
 
 
@@ -127,7 +125,7 @@ def margin_of_final(network: Network, steps: Steps, when: int) -> Measured | Non
 
 def matched_before(network: Network, steps: Steps) -> Measured:
     """The share of variables that match themselves best under QK2 just before the spike."""
-    share = trajectory_at(network, "qk2_ov1_var_identity", steps[BEFORE])
+    share = trajectory_at(network, "qk2_ov1_var_identity", steps)[BEFORE]
     return Measured.exactly(share, network.config.task.n_vars, "variables")
 
 
@@ -155,27 +153,27 @@ FIRST_SPIKE = (
           "From the evaluation before the spike to the one after it."),
     Claim("first-spike-attention", "early",
           "With the first spike, `=` begins to attend in layer 1 to both operand slots of sums with one variable.",
-          "emergence of the routing circuit", at_first_spike(attention_change), AtLeast(0.3),
+          "emergence of the routing circuit", at(around_first_spike, attention_change), AtLeast(0.3),
           "The value is the change of the share of sequences whose two keys with the most attention are these slots."),
     Claim("first-spike-only-constants", "early", f"{LITERAL_ONLY}, with the variable in the first slot.",
-          "only to constant operands", at_first_spike(weight_on_variable, 0), AtMost(0.1),
+          "only to constant operands", at(around_first_spike, weight_on_variable, 0), AtMost(0.1),
           f"{ON_VARIABLE} The paper shows such a sequence.",
           readings=(Reading("second-slot", "With the variable in the second slot.", AtMost(0.1),
-                            at_first_spike(weight_on_variable, 1)),)),
+                            at(around_first_spike, weight_on_variable, 1)),)),
     Claim("first-spike-attention-after", "early",
           "Just after the first spike, `=` attends to both operand slots in 90 % of the sums with one variable.",
-          "cleanly", at_first_spike(attention_after), AtLeast(0.9), ON_TOP,
+          "cleanly", at(around_first_spike, attention_after), AtLeast(0.9), ON_TOP,
           readings=(Reading("strict", "In 99 % of them.", AtLeast(0.99)),)),
     Claim("first-spike-weakly-diagonal", "early",
           "Just before the first spike, QK2 is only weakly diagonal: the mean margin of its diagonal is at most a "
           "quarter of that in the last network.",
-          "only weakly diagonal", at_first_spike(margin_of_final, BEFORE), AtMost(0.25),
+          "only weakly diagonal", at(around_first_spike, margin_of_final, BEFORE), AtMost(0.25),
           readings=(Reading("identity", "At most half of the variables match themselves best.", AtMost(0.5),
-                            at_first_spike(matched_before)),)),
+                            at(around_first_spike, matched_before)),)),
     Claim("first-spike-margin", "early",
           "With the first spike, the diagonal of (E OV1) QK2 (E OV1)^T grows relative to the rest for most variables.",
-          "becomes strongly diagonal", at_first_spike(margins_grown), AtLeast(0.5),
+          "becomes strongly diagonal", at(around_first_spike, margins_grown), AtLeast(0.5),
           "The value is the share of variables whose margin over the best other match grows (a sign test).",
           readings=(Reading("half-of-final", "The mean margin is at least half of that in the last network.",
-                            AtLeast(0.5), at_first_spike(margin_of_final, AFTER)),)),
+                            AtLeast(0.5), at(around_first_spike, margin_of_final, AFTER)),)),
 )  # fmt: skip

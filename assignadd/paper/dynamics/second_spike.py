@@ -1,33 +1,31 @@
 """Claims of section 6 on the second spike (figure late): the variable that is learned last, and why it fails before.
 
-"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy. `uses` marks a measure
-with the checkpoints that it looks at, which its record names.
+"Before" and "after" are the checkpoints on either side of the rise of that variable's accuracy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from assignadd.dynamics.curves import LASTING, Spike
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS, LateVariable
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, phases_of, trajectory_of
-from assignadd.ledger.claim import Claim, Measure, Reading, uses
+from assignadd.ledger.claim import Claim, Reading
 from assignadd.measures.accuracies import SLOTS, variable_exam
 from assignadd.measures.routing import attn_l2_equal_to_value
 from assignadd.measures.scores import qk1_equals_parts, qk2_path_terms
 from assignadd.model.accuracy import Exam
 from assignadd.network import Network, per_network
-from assignadd.paper.dynamics.claims import (
+from assignadd.paper.dynamics.along import (
     AFTER,
     BEFORE,
     Steps,
     accuracy_at,
     along,
     along_spike,
+    at,
     exam,
     rise_between_plateaus,
 )
@@ -45,8 +43,6 @@ ON_PLATEAU = 0.05
 IN_LINE = -0.05
 # Differences of attention scores for ratios of weights of 1.1 and 2.
 TENTH, TWICE = math.log(1.1), math.log(2)
-# Sets with banned slots, and the trained sums with as many variables.
-COMPARED = {s.name: f"{s.n_vars}-var train" for s in EVAL_SETS if s.n_banned}
 
 
 # The spike of the sets with banned slots
@@ -68,22 +64,20 @@ def on_plateau(network: Network, set_name: str, spike: Spike, when: int) -> Meas
 
 def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     """The largest rise, across the second spike, of any set without banned slots."""
-    rises = []
-    for name in (*LITERAL_SETS, *BINDING_SETS):
-        if name in curves_of(network).accuracy:
-            before = on_plateau(network, name, spike, BEFORE)
-            after = on_plateau(network, name, spike, AFTER)
-            rises.append(difference(after, before))
-    return highest(rises)
+    recorded_sets = [name for name in (*LITERAL_SETS, *BINDING_SETS) if name in curves_of(network).accuracy]
+    return highest(
+        difference(on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE))
+        for name in recorded_sets
+    )
 
 
 def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
     """The lowest difference, after the spike, of a set with banned slots from trained sums with as many variables."""
     differences = []
-    for banned_set, trained_set in COMPARED.items():
-        if banned_set in curves_of(network).accuracy:
-            on_banned = on_plateau(network, banned_set, spike, AFTER)
-            on_trained = on_plateau(network, trained_set, spike, AFTER)
+    for evalset in EVAL_SETS:
+        if evalset.n_banned and evalset.name in curves_of(network).accuracy:
+            on_banned = on_plateau(network, evalset.name, spike, AFTER)
+            on_trained = on_plateau(network, f"{evalset.n_vars}-var train", spike, AFTER)
             differences.append(difference(on_banned, on_trained))
     return lowest(differences)
 
@@ -91,51 +85,48 @@ def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
 # The spike of the late variable
 
 
-def sums_with(network: Network, late: LateVariable, n_vars: int) -> EvalSet:
+def late_of(network: Network) -> LateVariable:
+    """The late variable of a network that has one."""
+    late = late_variable_of(network)
+    assert late is not None
+    return late
+
+
+def sums_with_late(network: Network, n_vars: int = 2) -> EvalSet:
     """The set of sums with the late variable in its slot and no other variable in a banned slot, pairs as trained.
 
-    `n_vars` is 1 or 2: the other operand is a literal or another variable.
+    `n_vars` is 2, as in figure late (b), or 1, as always in a task without sums of two: the other operand is a literal.
     """
-    task = network.config.task
+    task, late = network.config.task, late_of(network)
     variable = task.variables.index(late.variable)
     is_first = late.slot == SLOTS[0]
     n_banned = count_banned(task, variable, LITERAL) if is_first else count_banned(task, LITERAL, variable)
     in_slots = (variable,) if is_first else (None, variable)  # None: any operand
-    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, in_slots)
-
-
-def most_variables(network: Network) -> int:
-    """The largest number of variables in a sum of the task: two, as in figure late (b), if the task has such sums."""
-    return min(2, network.config.task.max_assignments)
+    return EvalSet(f"{late.variable} {late.slot}", min(n_vars, task.max_assignments), "seen", n_banned, in_slots)
 
 
 @per_network()
 def late_variable_curve(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The checkpoints from the first spike on, and the accuracy on the late variable's sums at each of them.
-
-    Only for a network that has both a first spike and a late variable.
-    """
+    """The checkpoints from the first spike on, and the accuracy on the late variable's sums at each of them."""
     first_spike = phases_of(network).first_spike
-    late = late_variable_of(network)
-    assert first_spike is not None and late is not None
+    assert first_spike is not None
     all_steps = trajectory_of(network)["step"]
     steps = all_steps[all_steps >= first_spike.after]
     n = min(network.n, CURVE_SEQUENCES)
-    evalset = sums_with(network, late, most_variables(network))
-    sums = Exam([network.config], network.seen[None], [evalset], n)
+    sums = Exam([network.config], network.seen[None], [sums_with_late(network)], n)
     n_correct = [int(sums.count_correct(network.stack_at(step))) for step in steps.tolist()]
     return steps, np.array(n_correct) / n
 
 
 @per_network()
-def around_late_spike(network: Network) -> Steps | None:
-    """The last checkpoint before the late variable's spike and the first after it; None without a spike.
+def around_late_spike(network: Network) -> Steps:
+    """The last checkpoint before the late variable's spike and the first after it; empty without a spike.
 
     Before the spike at most a twentieth of the rise of its accuracy has come, after it all but a twentieth.
     """
     late = late_variable_of(network)
     if phases_of(network).first_spike is None or late is None or late.spike is None:
-        return None
+        return ()
     steps, accuracy = late_variable_curve(network)
     low = float(np.median(accuracy[steps <= late.spike.begin]))  # the plateaus before and after the spike
     high = float(np.median(accuracy[steps >= late.spike.end]))
@@ -147,20 +138,6 @@ def around_late_spike(network: Network) -> Steps | None:
     return int(before), int(after)
 
 
-def at_late_spike(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, late, steps, *arguments)` as a measure; None where there is no late variable with a spike.
-
-    `late` is this variable, `steps` are those of the checkpoints before and after its spike.
-    """
-
-    @uses(lambda network: around_late_spike(network) or ())
-    def measured_at_spike(network: Network) -> Measured | None:
-        steps = around_late_spike(network)
-        return None if steps is None else measure(network, late_variable_of(network), steps, *arguments)
-
-    return measured_at_spike
-
-
 def late_is_banned(network: Network) -> Measured | None:
     """Whether the late variable is in a banned slot, as 1 or 0; None where there is no late variable."""
     late = late_variable_of(network)
@@ -170,21 +147,19 @@ def late_is_banned(network: Network) -> Measured | None:
     return Measured.exactly(float(late.banned), n_combinations, "variables in slots")
 
 
-# Its accuracy, and that of the other variables
-
-
-def late_accuracy(network: Network, late: LateVariable, steps: Steps, when: int) -> Measured:
+def late_accuracy(network: Network, steps: Steps, when: int) -> Measured:
     """Accuracy on sums with the late variable in its slot, before or after the spike (`when` is BEFORE or AFTER)."""
-    return accuracy_at(network, sums_with(network, late, most_variables(network)), steps[when])
+    return accuracy_at(network, sums_with_late(network), steps[when])
 
 
-def accuracy_rise(network: Network, late: LateVariable, steps: Steps) -> Measured:
+def accuracy_rise(network: Network, steps: Steps) -> Measured:
     """The change across the spike of the accuracy on sums with the late variable in its slot."""
-    return difference(late_accuracy(network, late, steps, AFTER), late_accuracy(network, late, steps, BEFORE))
+    return difference(late_accuracy(network, steps, AFTER), late_accuracy(network, steps, BEFORE))
 
 
-def lowest_of_others(network: Network, late: LateVariable, steps: Steps) -> Measured | None:
+def lowest_of_others(network: Network, steps: Steps) -> Measured | None:
     """The lowest accuracy before the spike of any variable in any slot, without the late variable in its slot."""
+    late = late_of(network)
     sums = variable_exam([network.config], network.seen[None], min(network.n, PER_VARIABLE))
     counts = sums.count_correct(network.stack_at(steps[BEFORE]))[0].tolist()
     n_correct = dict(zip(sums.names, counts, strict=True))  # by variable and slot, such as "b second"
@@ -192,10 +167,7 @@ def lowest_of_others(network: Network, late: LateVariable, steps: Steps) -> Meas
     return lowest(Measured.share(count, sums.n, "sequences") for count in n_correct.values())
 
 
-# Its attention scores
-
-
-def attended(network: Network, late: LateVariable, steps: Steps, when: int, n_vars: int) -> Measured | None:
+def attended(network: Network, steps: Steps, when: int, n_vars: int) -> Measured | None:
     """The share of sums with the late variable in which its value is among the top two keys of `=` in layer 2.
 
     `when` is BEFORE or AFTER the spike; `n_vars` is the number of variables in the sums. None where the task has no
@@ -203,52 +175,50 @@ def attended(network: Network, late: LateVariable, steps: Steps, when: int, n_va
     """
     if n_vars > network.config.task.max_assignments:
         return None
-    tokens = exam(network, sums_with(network, late, n_vars)).tokens
-    share = float(attn_l2_equal_to_value(network.stack_at(steps[when]), tokens, SLOTS.index(late.slot)))
+    tokens = exam(network, sums_with_late(network, n_vars)).tokens
+    slot = SLOTS.index(late_of(network).slot)
+    share = float(attn_l2_equal_to_value(network.stack_at(steps[when]), tokens, slot))
     return Measured.share(round(share * network.n), network.n, "sequences")
 
 
-TOKEN, POSITION = 0, 1  # the rows of figure late (c)
-Parts = tuple[int, ...]
-"""The rows whose sum is meant: TOKEN, POSITION or both."""
+TOKEN, POSITION = 0, 1  # the rows of figure late (c): the score of the token `=`, and that of its position
+BOTH = (TOKEN, POSITION)
 
 
-def qk1_scores(network: Network, late: LateVariable, step: int, parts: Parts) -> tuple[float, np.ndarray]:
+def qk1_scores(network: Network, step: int, parts: tuple[int, ...]) -> tuple[float, np.ndarray]:
     """The QK1 score of `=` for the late variable, and those for all other variables, at one checkpoint.
 
-    `parts` says whether it is the score of the token `=`, of its position, or their sum.
+    It is the sum of these `parts`: TOKEN, POSITION or both.
     """
     scores_by_part = qk1_equals_parts(network.stack_at(step))[0].detach().numpy()  # (2, V)
     scores = scores_by_part[list(parts)].sum(0)  # (V,)
-    v = network.config.task.variables.index(late.variable)
+    v = network.config.task.variables.index(late_of(network).variable)
     return float(scores[v]), np.delete(scores, v)
 
 
-def above_lowest_other(network: Network, late: LateVariable, steps: Steps, parts: Parts) -> Measured:
+def above_lowest_other(network: Network, steps: Steps, parts: tuple[int, ...]) -> Measured:
     """The QK1 score of `=` for the late variable minus the lowest of the other variables', before the spike."""
-    score, other_scores = qk1_scores(network, late, steps[BEFORE], parts)
+    score, other_scores = qk1_scores(network, steps[BEFORE], parts)
     return Measured.exactly(score - float(other_scores.min()), len(other_scores), "other variables")
 
 
-def rise_above_others(network: Network, late: LateVariable, steps: Steps) -> Measured:
+def rise_above_others(network: Network, steps: Steps) -> Measured:
     """The change across the spike of the QK1 score of `=` for the late variable, minus the others' median change."""
-    score_before, others_before = qk1_scores(network, late, steps[BEFORE], (TOKEN, POSITION))
-    score_after, others_after = qk1_scores(network, late, steps[AFTER], (TOKEN, POSITION))
+    score_before, others_before = qk1_scores(network, steps[BEFORE], BOTH)
+    score_after, others_after = qk1_scores(network, steps[AFTER], BOTH)
     change = score_after - score_before - float(np.median(others_after - others_before))
     return Measured.exactly(change, len(others_after), "other variables")
 
 
-def path_rise(network: Network, late: LateVariable, steps: Steps) -> Measured:
+def path_rise(network: Network, steps: Steps) -> Measured:
     """The change across the spike of the QK2 score between `=` and the late variable's value.
 
     It is the term of figure late (d), by which `=` finds the value of a variable in an operand slot.
     """
-    slot = SLOTS.index(late.slot)
+    late = late_of(network)
     v = network.config.task.variables.index(late.variable)
-    terms_before = qk2_path_terms(network.stack_at(steps[BEFORE]))  # (1, slot, V)
-    terms_after = qk2_path_terms(network.stack_at(steps[AFTER]))
-    change = float(terms_after[0, slot, v]) - float(terms_before[0, slot, v])
-    return Measured.exactly(change, 1, "network")
+    before, after = qk2_path_terms(network.checkpoints(steps))[:, SLOTS.index(late.slot), v].tolist()
+    return Measured.exactly(after - before, 1, "network")
 
 
 FAILS_BEFORE = "Before its spike, sums with the variable learned last, in its slot, are"
@@ -273,12 +243,12 @@ SECOND_SPIKE = (
           "b as second operand", along(late_is_banned), AtLeast(1)),
     Claim("late-variable-alone", "late",
           "Before the spike of the variable learned last, every other variable has 90 % accuracy in either slot.",
-          "due to b", at_late_spike(lowest_of_others), AtLeast(0.9), "The value is the lowest accuracy."),
+          "due to b", at(around_late_spike, lowest_of_others), AtLeast(0.9), "The value is the lowest accuracy."),
     Claim("late-variable-fails", "late", f"{FAILS_BEFORE} almost never correct.",
-          "completely fails", at_late_spike(late_accuracy, BEFORE), AtMost(0.1),
+          "completely fails", at(around_late_spike, late_accuracy, BEFORE), AtMost(0.1),
           "The threshold lies between guessing (1/59) and the 0.47 of the paper's network before the first spike."),
     Claim("late-variable-qk1", "late", f"{ASKS_LESS}: each other one gets 10 % more attention.",
-          "less strongly", at_late_spike(above_lowest_other, (TOKEN, POSITION)), AtMost(-TENTH),
+          "less strongly", at(around_late_spike, above_lowest_other, BOTH), AtMost(-TENTH),
           f"{LOWEST_OTHER}; ln 1.1 is 10 % more attention.",
           readings=(Reading("substantially", "Each other one gets twice the attention (\"substantially below\").",
                             AtMost(-TWICE)),)),
@@ -286,13 +256,13 @@ SECOND_SPIKE = (
         Claim(f"late-variable-qk1-{id}", "late",
               f"Before its spike, the row of {words} in figure late (c) is lower for the variable learned last than "
               "for any other.",
-              "less strongly", at_late_spike(above_lowest_other, (part,)), AtMost(-TENTH), f"{LOWEST_OTHER}.")
+              "less strongly", at(around_late_spike, above_lowest_other, (part,)), AtMost(-TENTH), f"{LOWEST_OTHER}.")
         for id, words, part in (("token", "the token `=", TOKEN), ("position", "the last position", POSITION))
     ),
     *(
         Claim(f"late-variable-{id}-{n_vars}-var", "late",
               f"{words} in layer 2 to the value of the variable learned last, on sums with {VARIABLES[n_vars, 0]}.",
-              paper, at_late_spike(attended, when, n_vars), rule,
+              paper, at(around_late_spike, attended, when, n_vars), rule,
               "The value is the share of sequences with this value among the two keys with the most attention.")
         for id, words, paper, when, rule in (
             ("unattended", "Before its spike, `=` does not attend", "fails to attend", BEFORE, AtMost(0.1)),
@@ -302,13 +272,13 @@ SECOND_SPIKE = (
     ),
     Claim("late-variable-qk1-rises", "late",
           "With its spike, the QK1 score of `=` for the variable learned last rises relative to the others.",
-          "QK1 scores improve", at_late_spike(rise_above_others), AtLeast(TENTH),
+          "QK1 scores improve", at(around_late_spike, rise_above_others), AtLeast(TENTH),
           "The value is its change minus the median change of the others; ln 1.1 is 10 % more attention."),
     Claim("late-variable-qk2-rises", "late",
           "With its spike, the QK2 score between `=` and the value of the variable learned last rises.",
-          "similarly improve", at_late_spike(path_rise), AtLeast(TENTH),
+          "similarly improve", at(around_late_spike, path_rise), AtLeast(TENTH),
           "The value is the change of the term in figure late (d); ln 1.1 is 10 % more attention."),
     Claim("late-variable-accuracy-rises", "late",
           "With its spike, accuracy on sums with the variable learned last, in its slot, rises by at least 0.5.",
-          "similarly improve", at_late_spike(accuracy_rise), AtLeast(0.5)),
+          "similarly improve", at(around_late_spike, accuracy_rise), AtLeast(0.5)),
 )  # fmt: skip

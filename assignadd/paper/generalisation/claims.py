@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
-from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of, end_steps, in_banned_slots
+from assignadd.measures.accuracies import EndAccuracy, banned_slot_accuracy, end_accuracies_of, end_steps
 from assignadd.network import Network
 from assignadd.stats import AtLeast, Measured, lowest, wilson
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
@@ -55,8 +55,7 @@ def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured
     if over_pairs:
         n_pairs = accuracy.pairs or accuracy.n  # without a number of pairs there is one for every sequence
         return Measured.over_evaluations_and_pairs(accuracy.shares, n_pairs)
-    n_sequences = accuracy.n * len(accuracy.shares)
-    return Measured.over_evaluations(accuracy.shares, n_sequences)
+    return Measured.over_evaluations(accuracy.shares, accuracy.n * len(accuracy.shares))
 
 
 def at_the_end(measure: Measure) -> Measure:
@@ -64,31 +63,13 @@ def at_the_end(measure: Measure) -> Measure:
     return uses(end_steps)(measure)
 
 
-def on_set(name: str) -> Measure:
-    """The measure of the accuracy on one set; it is None where the network's split has no such sequences."""
-
-    @at_the_end
-    def accuracy_on_set(network: Network) -> Measured | None:
-        return achieved(end_accuracies_of(network).get(name))
-
-    return accuracy_on_set
-
-
-def on_class(evalset: EvalSet) -> Measure:
-    """The measure of the accuracy on one class of held-out pairs, with the interval over its pairs."""
-
-    @at_the_end
-    def accuracy_on_class(network: Network) -> Measured | None:
-        return achieved(end_accuracies_of(network).get(evalset.name), over_pairs=True)
-
-    return accuracy_on_class
+def on_set(name: str, over_pairs: bool = False) -> Measure:
+    """The measure of what a network achieves on one set; None where the network's split has no such sequences."""
+    return at_the_end(lambda network: achieved(end_accuracies_of(network).get(name), over_pairs))
 
 
 def lowest_on(sets: Sequence[EvalSet]) -> Measure:
-    """The measure of the lowest accuracy among those of these sets that the network's split has.
-
-    Its interval is that of the lowest set.
-    """
+    """The measure of what a network achieves on the lowest of these sets, of those that its split has."""
 
     @at_the_end
     def lowest_accuracy(network: Network) -> Measured | None:
@@ -99,10 +80,7 @@ def lowest_on(sets: Sequence[EvalSet]) -> Measure:
 
 
 def mean_over_sets(network: Network, weights: Mapping[str, float]) -> Measured | None:
-    """What a network achieves on a mixture of sets; None where its split lacks one of them.
-
-    `weights` has the weight of each set, by its name.
-    """
+    """What a network achieves on a mixture of sets, with a weight for each; None where its split lacks one of them."""
     accuracies = end_accuracies_of(network)
     if not all(name in accuracies for name in weights):
         return None
@@ -130,7 +108,7 @@ def held_out_sums_of_any_form(network: Network) -> Measured | None:
 @at_the_end
 def new_positions(network: Network) -> Measured | None:
     """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
-    return achieved(in_banned_slots(network))
+    return achieved(banned_slot_accuracy(network))
 
 
 def _at_least_as_in_the_paper(share: float) -> AtLeast:
@@ -147,7 +125,7 @@ ANY_FORM = "Sums of held-out pairs with 0, 1 or 2 variables, mixed as in trainin
 CLASSES = tuple(
     Reading(evalset.pair.replace("_", "-"),
             f"Accuracy is at least 95 % on {in_words(evalset)} (interval over pairs).",
-            AtLeast(0.95), on_class(evalset))
+            AtLeast(0.95), on_set(evalset.name, over_pairs=True))
     for evalset in CLASS_SETS if evalset.n_vars == 0
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SETS, TRAINED_SETS, Curves
 from assignadd.ledger.claim import Claim, PopulationMeasure, Reading, SeedMeasure
 from assignadd.paper.binding.claims import PATTERNS
-from assignadd.paper.dynamics.claims import skill_delay
+from assignadd.paper.dynamics.along import skill_delay
 from assignadd.paper.generalisation.claims import OVER_THE_END, TEST_SETS, in_words, slug
 from assignadd.stats import AtLeast, Between, Measured, Rule, lowest, threshold
 from assignadd.sweeps.population import Populations, SeedCurves
@@ -79,11 +79,9 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
     lowest_by_window = []
     for first, begin in enumerate(steps.tolist()):
         end = int(np.searchsorted(steps, begin + WINDOW, "right"))  # evaluations first..end-1 are in the window
-        within_training = begin + WINDOW <= steps[-1]
         covers_half = steps[end - 1] - begin >= WINDOW / 2
-        if within_training and covers_half:
-            medians = [float(np.median(curves.accuracy[name][first:end])) for name in names]
-            lowest_by_window.append(min(medians))
+        if begin + WINDOW <= steps[-1] and covers_half:
+            lowest_by_window.append(min(float(np.median(curves.accuracy[name][first:end])) for name in names))
     return max(lowest_by_window, default=None)
 
 
@@ -94,11 +92,7 @@ def six_sets_in_best_window(seed: SeedCurves) -> Measured | None:
 
 
 def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
-    """The measure of the steps from the onset of the `earlier` sets to that of the `later` ones.
-
-    An onset is the first step with lasting accuracy of 95 % on all of the sets. None for a seed in which the later
-    onset never came.
-    """
+    """The measure of `skill_delay`: positive where the `earlier` sets are learned before the `later` ones."""
     return lambda seed: skill_delay(seed.curves, earlier, later)
 
 
@@ -118,7 +112,6 @@ def _every(
     """
 
     def restricted(measure: SeedMeasure) -> SeedMeasure:
-        """The same measure, but None for a seed that the claim is not about."""
         return lambda seed: measure(seed) if seed.binds or not only_binding else None
 
     return Claim(

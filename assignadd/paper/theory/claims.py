@@ -16,17 +16,8 @@ from assignadd.ledger.claim import CANNOT, Record, SeedResult, verdict_over
 from assignadd.ledger.claim import in_words as steps_in_words
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Network, runs_of
-from assignadd.paper.theory.composition import (
-    DRAWS,
-    BetaPoint,
-    attention_with,
-    beta_in_words,
-    beta_points,
-    measured_accuracy,
-    most_assignments,
-    required_balance,
-)
-from assignadd.paper.theory.proof import SUMMED, proof_numbers
+from assignadd.paper.theory import composition, theorem
+from assignadd.paper.theory.composition import BetaPoint
 from assignadd.paper.theory.real_gradient import (
     DIRECTIONS,
     Alignment,
@@ -35,20 +26,10 @@ from assignadd.paper.theory.real_gradient import (
     theory_gradient_of,
 )
 from assignadd.paper.theory.setting import FACTOR, W_0, Setting
-from assignadd.paper.theory.theorem import (
-    EXTREMES,
-    MEMORY_NORM,
-    after_step,
-    check,
-    constants_over_beta,
-    fitted_constant,
-    grid_checks,
-)
 from assignadd.stats import NOT_APPLICABLE, AtLeast, decided, median_interval
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
-ROUNDING = 1e-12
 ORDER_ONE = 10.0  # the largest constant behind an O that passes
 LEARNED = 0.95  # the accuracy from which a skill counts as learned, as for the networks
 
@@ -63,11 +44,6 @@ def paper_statements(s: Setting) -> list[Record]:
     return [*_on_the_theorem(s), *_on_the_step(s), *_on_the_assumptions(s)]
 
 
-def all_statements(s: Setting) -> list[Record]:
-    """The paper's statements, then the identities and bounds of the proof."""
-    return [*paper_statements(s), *_on_the_proof()]
-
-
 def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: str, comment: str) -> Record:
     """The record of a statement about a number without sampling error; `rule` completes the words `holds if`."""
     return Record(
@@ -76,29 +52,24 @@ def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: s
     )  # fmt: skip
 
 
-def _sizes(s: Setting) -> str:
-    """The sizes of a setting in words, such as `N = 59, T = 16, V = 12`."""
-    return f"N = {s.N}, T = {s.T}, V = {s.V}"
-
-
 def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
-    here = check(s)
-    far = check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
-    constants = constants_over_beta(s.V)  # by T
+    here = theorem.check(s)
+    far = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
+    constants = theorem.constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
     large_T = max(constant for T, constant in constants.items() if T > 256)
-    grid_constant = fitted_constant(grid_checks())
+    grid_constant = max(checked.constant for checked in theorem.grid_checks())
     return [
         _exact("memory-dominates",
             "The associative memory, which matches every variable with itself, is the largest term of the update when "
             "N, T >> V and V T alpha << 1.",
             'appendix C: "the displayed associative-memory term dominates the update"; section 7: it is the "dominant '
             'term" of the negative gradient',
-            far.attenuation / MEMORY_NORM, far.attenuation < MEMORY_NORM / 2,
+            far.attenuation / theorem.MEMORY_NORM, far.attenuation < theorem.MEMORY_NORM / 2,
             "the other displayed term is less than half of the memory",
             f"Norm (largest row sum) of the other displayed term over that of the memory at N = {far.s.N}, T = 2^16, "
-            f"V = {far.s.V}; {here.attenuation / MEMORY_NORM:.3g} at {_sizes(s)}, beta = {s.actual_beta:.3g}."),
+            f"V = {far.s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, beta = {s.actual_beta:.3g}."),
         _exact("bound-over-beta",
             "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + "
             "1/T + T alpha).",
@@ -107,22 +78,22 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             max(small_T, large_T), large_T <= small_T,
             f"the largest constant at T > 256 is no larger than at T <= 256 ({large_T:.3g} and {small_T:.3g})",
             f"Largest constant over T = {', '.join(map(str, constants))}, over (N, alpha) = "
-            f"{' and '.join(map(str, EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
+            f"{' and '.join(map(str, theorem.EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
             f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}."),
         _exact("remainder",
             "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size.",
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
             grid_constant, grid_constant < ORDER_ONE,
             f"the constant is below {ORDER_ONE:g}",
-            f"Least constant over {len(grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in "
-            "the row-sum norm."),
+            f"Least constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to "
+            "0.1) in the row-sum norm."),
     ]  # fmt: skip
 
 
 def _on_the_step(s: Setting) -> list[Record]:
     """The records on what the step leads to: claims of the theorem's title and of section 7, which depend on beta."""
-    points = beta_points(s)
-    most = most_assignments(s)
+    points = composition.beta_points(s)
+    most = composition.most_assignments(s)
     # The beta at which an accuracy is highest: of the stated step with one assignment and with the most assignments,
     # and of the balancing step with the most.
     best_with_one = max(points, key=lambda point: point.stated[0])
@@ -130,22 +101,22 @@ def _on_the_step(s: Setting) -> list[Record]:
     balanced = [point for point in points if point.length is not None and point.s.meets_conditions]
     best_balanced = max(balanced or points, key=lambda point: point.balanced[1])
     at_this_beta = next(point for point in points if point.beta == s.actual_beta)
-    length = required_balance(s)
+    length = composition.required_balance(s)
     preferences = [point.preference for point in points if not math.isnan(point.preference)]
     lowest_preference = min(preferences, default=math.inf)
-    composing = beta_in_words(points, [point.composes for point in points])
+    composing = composition.beta_in_words(points, [point.composes for point in points])
     return [
         _accuracy("stated-step-composes",
             "For some beta the step of the stated length makes the model add a variable and a number.",
             'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 '
             "(N - 1))",
             best_with_one, 1, 1.0,
-            f"beta = {best_with_one.beta:.2f}, {_sizes(s)}; on the grid the step composes for beta {composing}"),
+            f"beta = {best_with_one.beta:.2f}, {s}; on the grid the step composes for beta {composing}"),
         _accuracy("stated-step-composes-many",
             f"For some beta the step of the stated length also makes the model add with {most} assignments in context.",
             'appendix C: sufficient "even when tau has more than one variable"',
             best_with_most, most, 1.0,
-            f"{_sizes(s)}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
+            f"{s}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
             f"{s.T * best_with_most.s.rho_2:.2g}"),
         _accuracy("shorter-step-composes",
             "A step of the right length along the same gradient makes the model add a variable and a number.",
@@ -153,13 +124,13 @@ def _on_the_step(s: Setting) -> list[Record]:
             'composition"',
             at_this_beta, 1, length,
             f"{length:.3f} of the stated eta, where assignment and second operand get the same attention "
-            f"({_sizes(s)}, beta = {s.actual_beta:.3g})"),
+            f"({s}, beta = {s.actual_beta:.3g})"),
         _accuracy("appropriate-step-many",
             f"For some beta that meets the conditions, a step of the right length makes the model add with {most} "
             "assignments in context.",
             'section 7: "with appropriate step-size"; appendix C: "even when tau has more than one variable"',
             best_balanced, most, best_balanced.length or 1.0,
-            f"{_sizes(s)}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
+            f"{s}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
             f"{best_balanced.length or 1:.2f} of eta, where assignment and second operand get the same attention"),
         _exact("attends-target",
             "After the step the right assignment gets more attention than any other, at every beta.",
@@ -167,7 +138,7 @@ def _on_the_step(s: Setting) -> list[Record]:
             'more than one variable"',
             lowest_preference, lowest_preference > 1,
             "the ratio is above 1",
-            f"Attention to the operand's assignment over that to each other one, the least over beta at {_sizes(s)}."),
+            f"Attention to the operand's assignment over that to each other one, the least over beta at {s}."),
     ]  # fmt: skip
 
 
@@ -176,11 +147,11 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
     """
-    measured = measured_accuracy(point.s, after_step(point.s, length), K)
+    measured = composition.measured_accuracy(point.s, theorem.after_step(point.s, length), K)
     rule = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that"
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        value=measured.value, low=measured.low, high=measured.high, n=DRAWS, unit=measured.unit, seeds=0,
+        value=measured.value, low=measured.low, high=measured.high, n=composition.DRAWS, unit=measured.unit, seeds=0,
         verdict=AtLeast(LEARNED).verdict(measured), rule=rule,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
         comment=f"Accuracy with {assignments}, {where}.", command=COMMAND,
@@ -188,23 +159,18 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 
 
 def _on_the_assumptions(s: Setting) -> list[Record]:
-    """The records on what the appendix says of the attention at W_0, and of the softmax's deviation from uniform."""
-    most = most_assignments(s)
-    on_constant = [float(attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
+    """The records on what the appendix says of the attention at W_0."""
+    most = composition.most_assignments(s)
+    on_constant = [float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
     lowest_on_constant = min(on_constant)
-    softmax_ratios = []
-    for checked in grid_checks():
-        at = checked.s
-        softmax_ratios.append(checked.softmax_part / (at.V * at.T * at.alpha))
-    softmax_ratio = max(softmax_ratios)
     # The exponent p with which T rho_3 grows as T^p, at beta = log T.
     short = replace(s, T=16, beta=None)
     long = replace(s, T=256, beta=None)
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     # With e^beta = sqrt T, the attention to PADs is of order 1/T.
     N = max(199, s.V)
-    at_T_64 = check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
-    at_T_1024 = check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
+    at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
+    at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
     return [
         _exact("w0-attention",
             "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
@@ -214,12 +180,6 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
             "more than half of the attention is on the constant operand for every number of assignments at this beta",
             f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} assignments in "
             f"context ({s.rho_1:.2f} with one)."),
-        _exact("R-alpha",
-            "What the softmax's deviation adds to W_1 is of order V T alpha.",
-            "O(V T alpha)",
-            softmax_ratio, softmax_ratio <= 1,
-            "the largest ratio to V T alpha over the grid is at most 1",
-            "Largest ratio to V T alpha over the grid."),
         _exact("pads-theta",
             "At W_0 every position but T-1 has attention of order 1/T.",
             "sigma_t = Theta(1/T) for all t other than T-1",
@@ -232,30 +192,6 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
             at_T_1024.remainder, at_T_1024.remainder < at_T_64.remainder / 2,
             "it is less than half as large at T = 1024 as at T = 64",
             f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
-    ]  # fmt: skip
-
-
-def _on_the_proof() -> list[Record]:
-    """The records on identities and bounds of the proof, summed over every sequence of a small setting."""
-    numbers = proof_numbers()
-    where = f"over every sequence at {_sizes(SUMMED)}, alpha = {SUMMED.alpha:g}"
-    # Name, claim, the paper's words, the number, and the largest one with which the claim holds: 0 for a deviation, 1
-    # for a share of a bound.
-    rows: list[tuple[str, str, str, float, float]] = [
-        ("mlp", "The complex quadratic MLP adds mod N.",
-         "M_k(e_n + e_m) = 2 1{k=n+m} + 1{k=2n} + 1{k=2m}; nabla M_k(e_n)^T e_m = 2 1{k=n+m}", numbers.mlp, 0),
-        ("bounded", "Logits, gradient of the MLP and deviation from a uniform prediction are bounded.",
-         "|v_j^T Phi_2 x_t| <= 1, |M_k(z)| <= 1, |nabla M_k(z)^T Phi_2 x_t| <= 2, |r_k| N / (e^(2 alpha) - 1) <= 1",
-         numbers.bounded, 1),
-        ("expansion", "A_k has three terms, in rho_1^2, rho_2^2 and rho_1 rho_2, the same for every sequence.",
-         "A_k as displayed, and the footnote to the theorem", numbers.expansion, 0),
-        ("G", "G_1 and G_2 vanish, and G_3 carries the signal.",
-         "G_1 = G_2 = 0, G_3 = -2 rho_1 rho_2 (N-1)/N E[(x_t* + x_{T-1} - 2 x_bar) x_T^T]", numbers.gradient, 0),
-    ]  # fmt: skip
-    return [
-        _exact(name, claim, paper, value, value <= limit + ROUNDING, f"it is at most {limit:g}, up to rounding",
-            f"Largest {'deviation' if limit == 0 else 'share of the bound'} {where}.")
-        for name, claim, paper, value, limit in rows
     ]  # fmt: skip
 
 
@@ -291,33 +227,30 @@ class OfTraining:
     detail: str
 
 
-def of_training(gradient: TheoryGradient) -> dict[str, OfTraining]:
+def of_training(gradient: TheoryGradient | None) -> dict[str, OfTraining]:
     """The numbers of the statements about training, by the names in `TRAINING`, for one network.
 
     Means are over the last quarter of the steps before its first spike. Empty without a spike, or without a checkpoint
     in that quarter.
     """
-    spike_at = gradient.spike_at
-    if spike_at is None:
+    if gradient is None or gradient.spike_at is None:
         return {}
     steps = torch.tensor(gradient.steps)
-    begin = 0.75 * spike_at
-    in_quarter = (steps >= begin) & (steps < spike_at)  # (checkpoints,)
+    end = gradient.spike_at
+    begin = 0.75 * end
+    in_quarter = (steps >= begin) & (steps < end)  # (checkpoints,)
     if not in_quarter.any():
         return {}
-    overlaps = (steps[1:] > begin) & (steps[:-1] < spike_at)  # changes from a checkpoint to the next
-    where = f"the last quarter of the {spike_at:,} steps until the first spike (checkpoints: {int(in_quarter.sum())})"
+    overlaps = (steps[1:] > begin) & (steps[:-1] < end)  # changes from a checkpoint to the next
+    where = f"the last quarter of the {end:,} steps until the first spike (checkpoints: {int(in_quarter.sum())})"
     largest = float(gradient.descent.memory.max())
+    share = f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)"
     return {
         "real-gradient": _against_permuted(gradient.descent.mean(in_quarter), f"Mean cosine, {where}"),
         "real-change": _against_permuted(
             gradient.change.mean(overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
-        "real-dominant": OfTraining(
-            value=largest,
-            holds=largest > math.sqrt(0.5),
-            detail=f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)",
-        ),
+        "real-dominant": OfTraining(largest, largest > math.sqrt(0.5), share),
     }
 
 
@@ -338,21 +271,16 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
     reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # why it is not defined, or None
-    tested: dict[Network, dict[str, OfTraining]] = {}
-    for network, not_defined in zip(networks, reasons, strict=True):
-        if not_defined or not binds(network):
-            continue
-        gradient = theory_gradient_of(network)
-        numbers = {} if gradient is None else of_training(gradient)
-        if numbers:
-            tested[network] = numbers
-    records = []
-    for name in TRAINING:
-        records.append(_over_networks(name, {network: numbers[name] for network, numbers in tested.items()}))
     if networks and all(reasons):
         comment = f"Not defined for this architecture: it {reasons[0]}."
-        return [replace(record, verdict=NOT_APPLICABLE, comment=comment) for record in records]
-    return records
+        return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
+    tested: dict[Network, dict[str, OfTraining]] = {}
+    for network, not_defined in zip(networks, reasons, strict=True):
+        if not not_defined and binds(network):
+            numbers = of_training(theory_gradient_of(network))
+            if numbers:
+                tested[network] = numbers
+    return [_over_networks(name, {network: numbers[name] for network, numbers in tested.items()}) for name in TRAINING]
 
 
 def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
@@ -363,22 +291,18 @@ def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
         for network, result in results.items()
     )
     value, low, high, comment = _summary(list(results.values()))
-    networks = list(results)
-    checkpoints = informative_steps(networks[0].steps, networks[0].rows) if networks else []
+    first = next(iter(results), None)
     return Record(
         value=value, low=low, high=high, n=len(results), unit="networks", seeds=len(results),
         verdict=verdict_over(by_seed), rule=rule, by_seed=by_seed,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment,
-        command=" ".join([COMMAND, *(str(run.path) for run in runs_of(networks))]),
-        checkpoints=steps_in_words(checkpoints) if networks else "",
+        command=" ".join([COMMAND, *(str(run.path) for run in runs_of(list(results)))]),
+        checkpoints=steps_in_words(informative_steps(first.steps, first.rows)) if first else "",
     )  # fmt: skip
 
 
 def _summary(results: Sequence[OfTraining]) -> tuple[float | None, float | None, float | None, str]:
-    """The median over seeds, the ends of its interval and a comment.
-
-    There is no interval for two to five seeds; for one, both ends are its number.
-    """
+    """The median over seeds, the ends of its interval and a comment; no interval for two to five seeds."""
     if not results:
         return None, None, None, CANNOT
     values = [result.value for result in results]

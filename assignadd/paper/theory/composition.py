@@ -3,8 +3,6 @@
 A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
 operand's variable; assigned numbers and second operand are uniform. W_0 and its gradient treat all variables, numbers
 and prefix positions alike, so the attention depends on K only, and only the numbers are drawn at random.
-
-As in `setting`, s is the setting, and W a key-query matrix, given by its columns p_T and Phi_1 e_v, (d, 1 + V).
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ from assignadd.paper.theory.setting import DTYPE, W_0, M, Setting
 from assignadd.paper.theory.theorem import Check, after_step, check, eta, gradient
 from assignadd.stats import Measured
 
-DRAWS = 20_000
-SCAN_DRAWS = 300
+DRAWS, SCAN_DRAWS = 20_000, 300  # sequences for an accuracy: at one beta, and at each of many
 MOST_ASSIGNMENTS = 6
 
 
@@ -56,14 +53,14 @@ def attention_with(s: Setting, W: Tensor, K: int) -> Tensor:
     return scores_with(s, W, K).softmax(0)
 
 
-def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS, seed: int = 0) -> float:
+def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> float:
     """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect."""
     # The K assigned numbers, that of the operand first, and the second operand.
-    numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(seed))
+    numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(0))
     positions_of_numbers = [*range(K), s.T - 2]
     weights = attention_with(s, W, K)[positions_of_numbers].expand(draws, -1)  # (draws, K + 1)
     z = torch.zeros(draws, s.N, dtype=DTYPE).scatter_add(1, numbers, weights)  # attention on each number
-    logits = M(s.N, z).real
+    logits = M(z)
     answer = (numbers[:, :1] + numbers[:, -1:]) % s.N  # (draws, 1)
     right = logits.gather(1, answer)
     best_wrong = logits.scatter(1, answer, -1.0).amax(1, keepdim=True)  # without the answer; no logit is negative
@@ -93,50 +90,41 @@ def balancing_length(s: Setting) -> float | None:
     return lead_at_start / lowered_by_step if lead_at_start * lowered_by_step > 0 else None
 
 
+def required_balance(s: Setting) -> float:
+    """`balancing_length(s)`; an error if beta is too small for one."""
+    length = balancing_length(s)
+    if length is None:
+        accepted = f"a larger number: at {s} no step along the gradient balances the two operands"
+        raise ConfigError("theory.beta", s.beta, accepted)
+    return length
+
+
 @dataclass(frozen=True)
 class BetaPoint:
-    """Theorem C.1 and its step at one beta."""
+    """Theorem C.1 and its step at one beta; accuracies are with one assignment and with the most."""
 
     check: Check
     stated: tuple[float, float]
-    """Accuracy after the stated step, with one assignment and with the most."""
+    """Accuracies after the stated step."""
     length: float | None
     """Share of eta at which assignment and second operand get the same attention; None if there is none."""
     balanced: tuple[float, float]
-    """Accuracy after a step of that length; NaN if there is none."""
+    """Accuracies after a step of that length; NaN if there is none."""
     preference: float
     """Attention to the right assignment over that to another one, after the stated step; NaN if there is no other."""
 
     @property
     def s(self) -> Setting:
-        """The sizes, with this beta."""
         return self.check.s
 
     @property
     def beta(self) -> float:
-        """Strength of the initial attention."""
         return self.s.actual_beta
 
     @property
     def composes(self) -> bool:
         """Whether the stated step makes the model add one variable and one number."""
         return self.stated[0] == 1
-
-
-def beta_point(s: Setting) -> BetaPoint:
-    """The theorem's numbers and accuracies at the beta of `s`."""
-    most = most_assignments(s)
-    W_1 = after_step(s)
-
-    def accuracies(W: Tensor) -> tuple[float, float]:
-        """Accuracy with one assignment and with the most."""
-        return accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most, SCAN_DRAWS)
-
-    length = balancing_length(s)
-    balanced = (math.nan, math.nan) if length is None else accuracies(after_step(s, length))
-    sigma = attention_with(s, W_1, most)  # position 0 has the right assignment, position 1 another one
-    preference = float(sigma[0] / sigma[1]) if most > 1 else math.nan
-    return BetaPoint(check(s), accuracies(W_1), length, balanced, preference)
 
 
 @lru_cache
@@ -146,18 +134,26 @@ def beta_points(s: Setting) -> list[BetaPoint]:
     The grid ends at V + 8, well above the larger beta at which the step composes, which is near V + 3 (for V up to 40).
     """
     grid = np.arange(1, 20 * (min(s.V, 40) + 8)) / 20
-    betas = sorted({*grid.tolist(), s.actual_beta})
-    return [beta_point(s.at(beta)) for beta in betas]
+    return [_point(s.at(beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
 
 
-def required_balance(s: Setting) -> float:
-    """`balancing_length(s)`; raises an error if beta is too small for one."""
+def _point(s: Setting) -> BetaPoint:
+    most = most_assignments(s)
     length = balancing_length(s)
-    if length is None:
-        sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
-        accepted = f"a larger number: at {sizes} no step along the gradient balances the two operands"
-        raise ConfigError("theory.beta", s.beta, accepted)
-    return length
+    sigma = attention_with(s, after_step(s), most)  # position 0 has the right assignment, position 1 another one
+    return BetaPoint(
+        check=check(s),
+        stated=_accuracies(s, 1.0),
+        length=length,
+        balanced=(math.nan, math.nan) if length is None else _accuracies(s, length),
+        preference=float(sigma[0] / sigma[1]) if most > 1 else math.nan,
+    )
+
+
+def _accuracies(s: Setting, length: float) -> tuple[float, float]:
+    """Accuracy with one assignment and with the most, after a step of this length (a share of the stated one)."""
+    W = after_step(s, length)
+    return accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most_assignments(s), SCAN_DRAWS)
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:

@@ -22,8 +22,6 @@ from assignadd.paper.theory.theorem import MEMORY_NORM
 
 @dataclass(frozen=True)
 class TheoryBetaData(FigureData):
-    """The theorem's bound and the accuracy after its step, against beta."""
-
     sizes: tuple[int, int, int]  # N, T, V
     most: int  # the largest number of assignments in context
     beta: np.ndarray  # (points,)
@@ -36,7 +34,6 @@ class TheoryBetaData(FigureData):
 
 
 def theory_beta_data(points: Sequence[BetaPoint]) -> TheoryBetaData:
-    """The arrays of figure `theory_beta`, from the theorem's numbers at many beta."""
     s = points[0].s  # all points have the same sizes
     return TheoryBetaData(
         sizes=(s.N, s.T, s.V),
@@ -104,7 +101,6 @@ def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
 
 
 def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
-    """The arrays of figure `theory_real_gradient`, from the cosines of the network with this name."""
     return TheoryRealGradientData(
         name=name,
         steps=np.array(gradient.steps),
@@ -141,10 +137,7 @@ def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> N
 
 
 def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, what: str) -> None:
-    """Draws the cosine with the memory and the band of the permuted directions.
-
-    `cosines` are (3, steps): with the memory, and both ends of the band.
-    """
+    """Draws the cosine with the memory and the band of the permuted directions, the three rows of `cosines`."""
     with_memory, low, high = cosines
     axes.fill_between(steps, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
     axes.plot(steps, with_memory, color=BLUE, marker=".", markersize=3.5, label="predicted memory")

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from assignadd.config import Config, UserError
+from assignadd.config import Config
 from assignadd.dynamics.trajectory import binds
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import PAPER_NEEDS, require
@@ -43,8 +43,7 @@ MOST_STEPS = 48  # checkpoints that are looked at
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
     """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
     seed = config.seed.data or 0
-    sampler = Sampler([config.task], seen[None], [seed], ONE_VARIABLE)
-    return sampler.sample(EvalSteps.EXAMS.start, n)
+    return Sampler([config.task], seen[None], [seed], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:
@@ -92,16 +91,14 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     unit = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
-    V = c.shape[1]
-    permuted = derangements(V, DIRECTIONS, torch.Generator().manual_seed(0))
-    identity = torch.arange(V)[None]  # (1, V)
+    identity = torch.arange(c.shape[1])[None]  # (1, V)
     return Alignment(
-        memory=cosines(unit, c + p, c, identity)[:, 0],
-        permuted=cosines(unit, c + p, c, permuted),
+        memory=_cosines(unit, c + p, c, identity)[:, 0],
+        permuted=_cosines(unit, c + p, c, derangements(c.shape[1], DIRECTIONS)),
     )
 
 
-def cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:
+def _cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:
     """Cosine of matrices of norm 1 with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders).
 
     `queries` q and `keys` k are (M, V, d), `orders` (orders, V).
@@ -117,10 +114,9 @@ def cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tens
     return inner_products / squared_norms.clamp(min=0).sqrt()
 
 
-def derangements(V: int, count: int, generator: torch.Generator) -> Tensor:
-    """Random permutations of the variables without a fixed point, (count, V)."""
-    if V < 2:
-        raise UserError(f"permuting variables needs several of them: expected at least 2, found {V}")
+def derangements(V: int, count: int) -> Tensor:
+    """The first `count` of a fixed row of random permutations of V > 1 variables without a fixed point, (count, V)."""
+    generator = torch.Generator().manual_seed(0)
     orders: list[Tensor] = []
     while len(orders) < count:
         order = torch.randperm(V, generator=generator)
@@ -147,9 +143,6 @@ class TheoryGradient:
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
     """The cosines of one model, from the stack of its checkpoints at these steps."""
-    require(trajectory.config, "the theory's gradient", *PAPER_NEEDS)
-    if len(steps) < 2:
-        raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
     is_correct = answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels  # (M, B)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
     QK2 = QK(trajectory, 2)  # (M, d, d)
@@ -165,11 +158,8 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     """
     if len(steps) <= most:
         return list(steps)
-    spike_at = None
-    for row in rows:
-        if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD:
-            spike_at = row["step"]
-            break
+    bound = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
+    spike_at = next(bound, None)
     n_over_training = most if spike_at is None else most // 2
     chosen = set()
     for i in range(n_over_training):
@@ -183,9 +173,12 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
 
 @per_network(slow=True, only=binds)
 def theory_gradient_of(network: Network) -> TheoryGradient | None:
-    """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
+    """QK2's gradient and change along training, and the theory's direction.
+
+    None with under two checkpoints, or with one variable, which cannot be permuted.
+    """
     steps = informative_steps(network.steps, network.rows)
-    if len(steps) < 2:
+    if len(steps) < 2 or network.config.task.n_vars < 2:
         return None
     batch = one_variable_batch(network.config, network.seen, SEQUENCES)
     return theory_gradient(network.checkpoints(steps), steps, batch)

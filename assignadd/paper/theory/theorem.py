@@ -1,12 +1,11 @@
 """Theorem C.1, "One gradient step leads to composition": the exact gradient at W_0, the step and its remainder.
 
-As in `setting`, s is the setting, and key-query matrices are given by the columns of p_T and of the Phi_1 e_v,
-(d, 1 + V). Rows are coordinates, which count from 0: row T - 2 is that of p_{T-1}, the second operand's position.
+Key-query matrices are given by the columns of p_T and of the Phi_1 e_v, (d, 1 + V), as in `setting`. Rows are
+coordinates, which count from 0: row T - 2 is that of p_{T-1}, the second operand's position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -21,41 +20,43 @@ NUMBERS = (13, 29, 59, 97, 149, 199)
 LENGTHS = (8, 16, 32, 64, 128, 256)
 VARIABLES = (1, 2, 4, 6, 8, 12)
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-
 # N and alpha at which the constant is measured over beta: the bound is large in the first and small in the second.
 EXTREMES = ((59, 1e-3), (499, 1e-9))
-
 MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
 
 
+@lru_cache(maxsize=4)
 def gradient(s: Setting) -> Tensor:
-    """nabla L(W_0), (d, 1 + V), exactly."""
-    uniform, deviation = gradient_parts(s)
-    return uniform + deviation
-
-
-@lru_cache(maxsize=4)  # asked of one setting for its remainder, its softmax part and steps of several lengths
-def gradient_parts(s: Setting) -> tuple[Tensor, Tensor]:
-    """nabla L(W_0) as alpha nabla L_unif, of a uniform prediction, and alpha R_alpha, of its deviation r from that.
+    """nabla L(W_0) of the population loss L, (d, 1 + V), exactly.
 
     With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} -
     x_bar)) x_T^T], where a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2
     q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so they can be averaged separately.
     """
-    at_m, at_sum, at_n = mean_deviations(s)
-    a_m = 2 * s.rho_1**2 * at_m + 2 * s.rho_1 * s.rho_2 * at_sum
-    a_n = 2 * s.rho_2**2 * at_n + 2 * s.rho_1 * s.rho_2 * at_sum
-    # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out of the uniform part: G_1 = G_2 = 0.
-    uniform = -2 * s.rho_1 * s.rho_2 * (s.N - 1) / s.N
+    q_2m, q_sum, q_2n = mean_errors(s)
+    a_m = 2 * s.rho_1**2 * q_2m + 2 * s.rho_1 * s.rho_2 * q_sum
+    a_n = 2 * s.rho_2**2 * q_2n + 2 * s.rho_1 * s.rho_2 * q_sum
     second, assignment, x_bar = mean_inputs(s)
+    keys = a_m * (second - x_bar) + a_n * (assignment - x_bar)  # (V, d)
     query = torch.cat([torch.ones(s.V, 1, dtype=DTYPE), torch.eye(s.V, dtype=DTYPE)], 1)  # x_T by v, (V, 1 + V)
+    return s.alpha * keys.T @ query / s.V
 
-    def mean_gradient(a_m: float, a_n: float) -> Tensor:
-        """alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T], (d, 1 + V)."""
-        keys = a_m * (second - x_bar) + a_n * (assignment - x_bar)  # (V, d)
-        return s.alpha * keys.T @ query / s.V
 
-    return mean_gradient(uniform, uniform), mean_gradient(a_m, a_n)
+def mean_errors(s: Setting) -> tuple[float, float, float]:
+    """The means over n and m of q_k = p_k - 1{y=k} at k = 2m, k = n+m and k = 2n, at W_0.
+
+    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. As only n - m
+    matters, m = 0 stands for all m; then 2m = 0 and n+m = n, the answer y.
+    """
+    n = torch.arange(s.N)
+    double = 2 * n % s.N
+    M_z = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
+    M_z[n, 0] += s.rho_1**2
+    M_z[n, n] += 2 * s.rho_1 * s.rho_2
+    M_z[n, double] += s.rho_2**2
+    p = (s.alpha * M_z).softmax(1)
+    # 2m and 2n are the answer where n = m, once in N.
+    return float(p[n, 0].mean() - 1 / s.N), float(p[n, n].mean() - 1), float(p[n, double].mean() - 1 / s.N)
 
 
 def mean_inputs(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,22 +82,6 @@ def mean_inputs(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
     return second, assignment, x_bar
 
 
-def mean_deviations(s: Setting) -> tuple[float, float, float]:
-    """The means over n and m of r_k = p_k - 1/N at k = 2m, k = n+m and k = 2n, at W_0.
-
-    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. As only n - m
-    matters, m = 0 stands for all m; then 2m = 0 and n+m = n.
-    """
-    n = torch.arange(s.N)
-    at_2m, at_sum, at_2n = 0, n, 2 * n % s.N  # the columns k for every row n
-    M_z = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
-    M_z[n, at_2m] += s.rho_1**2
-    M_z[n, at_sum] += 2 * s.rho_1 * s.rho_2
-    M_z[n, at_2n] += s.rho_2**2
-    r = (s.alpha * M_z).softmax(1) - 1 / s.N
-    return float(r[n, at_2m].mean()), float(r[n, at_sum].mean()), float(r[n, at_2n].mean())
-
-
 def eta(s: Setting) -> float:
     """The learning rate of theorem C.1, V N / (2 alpha rho_1 rho_2 (N - 1))."""
     return s.V * s.N / (2 * s.alpha * s.rho_1 * s.rho_2 * (s.N - 1))
@@ -116,33 +101,29 @@ def memory(s: Setting) -> Tensor:
 
 
 def attenuation(s: Setting) -> Tensor:
-    """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T, (d, 1 + V)."""
+    """The other displayed term, W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T, (d, 1 + V)."""
     term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
-    term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V  # row T - 2 is p_{T-1}, as rows count from 0
+    term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V
     term[s.T - 2, 1:] = -(2 * s.rho_1 - 1)
     return term
 
 
-def infinity_norm(matrix: Tensor) -> float:
-    """The matrix infinity norm: the largest sum of absolute values in a row."""
-    return float(matrix.abs().sum(1).max())
+def remainder(s: Setting) -> Tensor:
+    """W_1 - W~_0 - memory: what the theorem's displayed terms leave of the step, (d, 1 + V)."""
+    return -eta(s) * gradient(s) - attenuation(s) - memory(s)
 
 
 @dataclass(frozen=True)
 class Check:
-    """Theorem C.1 at one setting: the infinity norms of its terms."""
+    """Theorem C.1 at one setting: the infinity norms (largest row sums) of its remainder and of its other term."""
 
     s: Setting
     remainder: float
-    """Of W_1 - W~_0 - memory, which the theorem bounds by a constant times `bound`."""
     attenuation: float
-    """Of W~_0 - W_0."""
-    softmax_part: float
-    """Of eta alpha R_alpha, the softmax's deviation from uniform, which is part of the remainder."""
 
     @property
     def bound(self) -> float:
-        """V (1/N + 1/T + T alpha)."""
+        """V (1/N + 1/T + T alpha), to which the remainder is compared."""
         return self.s.V * (1 / self.s.N + 1 / self.s.T + self.s.T * self.s.alpha)
 
     @property
@@ -151,20 +132,14 @@ class Check:
         return self.remainder / self.bound
 
 
-def remainder(s: Setting) -> Tensor:
-    """W_1 - W~_0 - memory: what the theorem's displayed terms leave of the step, (d, 1 + V)."""
-    return -eta(s) * gradient(s) - attenuation(s) - memory(s)
-
-
 def check(s: Setting) -> Check:
     """The sizes of the theorem's terms at this setting."""
-    _, deviation = gradient_parts(s)
-    return Check(
-        s,
-        remainder=infinity_norm(remainder(s)),
-        attenuation=infinity_norm(attenuation(s)),
-        softmax_part=eta(s) * infinity_norm(deviation),
-    )
+    return Check(s, _infinity_norm(remainder(s)), _infinity_norm(attenuation(s)))
+
+
+def _infinity_norm(matrix: Tensor) -> float:
+    """The largest sum of absolute values in a row."""
+    return float(matrix.abs().sum(1).max())
 
 
 @lru_cache
@@ -173,21 +148,16 @@ def grid_checks() -> list[Check]:
     return [check(Setting(*sizes)) for sizes in product(NUMBERS, LENGTHS, VARIABLES, ALPHAS)]
 
 
-def fitted_constant(checks: Sequence[Check]) -> float:
-    """The least constant with which the theorem's bound is met by all of these checks."""
-    return max(checked.constant for checked in checks)
-
-
 @lru_cache
 def constants_over_beta(V: int) -> dict[int, float]:
     """For several T, the largest constant of the bound over `EXTREMES` and the beta that meet the theorem's conditions.
 
     The beta are quarters from 1/4 to 14 3/4.
     """
-    grid = [quarters / 4 for quarters in range(1, 60)]
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
+        grid = [quarters / 4 for quarters in range(1, 60)]
         betas = [beta for beta in grid if Setting(T=T, beta=beta).meets_conditions]
-        checks = [check(Setting(max(N, V), T, V, alpha, beta)) for N, alpha in EXTREMES for beta in betas]
-        constants[T] = fitted_constant(checks)
+        settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]
+        constants[T] = max(check(s).constant for s in settings)
     return constants

@@ -28,7 +28,7 @@ from assignadd.paper.addition.figures import (
     probes_data,
 )
 from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Shuffles
-from assignadd.report.sections import MECHANISM
+from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")

@@ -64,11 +64,11 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     network = model(HANDMADE)
     sets = ["0-var train", "0-var add-restricted", "2-var train"]
     known(network, circuit_alone_of, CircuitAlone(list(answers), sets, correct))
-    found = faithfulness(SECTION_5)(network)
+    found = faithfulness(network, SECTION_5)
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
-    assert lowest_set(SECTION_5, 0)(network).value == 0.5 and lowest_set(SECTION_5, 1)(network) is None
-    assert loss_without(QK2_IDENTITY)(network).value == 1.0 and loss_without(QK2_IDENTITY)(network).n == 4
-    said = by_variables(SECTION_5)(network)
+    assert lowest_set(network, SECTION_5, 0).value == 0.5 and lowest_set(network, SECTION_5, 1) is None
+    assert loss_without(network, QK2_IDENTITY).value == 1.0 and loss_without(network, QK2_IDENTITY).n == 4
+    said = by_variables(network, SECTION_5)
     assert said.startswith("sums with 0, 1, 2 variables: 0.750 [") and ", none, 0.000 [" in said
 
 
@@ -77,8 +77,8 @@ def test_a_model_that_copies_nothing_has_no_binding():
     broken["blocks.0.attn.W_V"].zero_()
     network = model(broken)
     assert (
-        interchange_accuracy("binding tag")(network).value < 0.3
-        and interchange_accuracy("operand query", 1)(network).value < 0.3
+        interchange_accuracy(network, "binding tag").value < 0.3
+        and interchange_accuracy(network, "operand query", 1).value < 0.3
     )
     assert across_types(network).value < 0.9
 

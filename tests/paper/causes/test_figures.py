@@ -16,7 +16,7 @@ from assignadd.paper.causes.figures import (
 )
 from assignadd.paper.causes.interchange import ELSEWHERE, Interchange
 from assignadd.paper.causes.paths import EMBEDDING, LOGITS, MLP2, VALUE, Path
-from assignadd.report.sections import CAUSES
+from assignadd.report.reproduction import CAUSES
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 

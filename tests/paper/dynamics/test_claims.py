@@ -17,8 +17,8 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.dynamics import claims as phases
 from assignadd.paper.dynamics import first_spike, second_spike
-from assignadd.paper.dynamics.claims import AFTER, BEFORE, along, along_spike, at_first_spike
-from assignadd.paper.dynamics.second_spike import at_late_spike, on_plateau
+from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
+from assignadd.paper.dynamics.second_spike import around_late_spike, on_plateau
 from assignadd.paper.ledger import DYNAMICS
 from assignadd.stats import FAILS, Measured, difference, wilson
 from assignadd.task.splits import pair_split
@@ -52,6 +52,10 @@ def followed_network(n=10**6, **phase) -> Network:
 
 def of_first(measure, *arguments):
     return along_spike("first_spike", measure, *arguments)
+
+
+def at_first_spike(measure, *arguments):
+    return at(around_first_spike, measure, *arguments)
 
 
 def of_second(measure):
@@ -152,7 +156,7 @@ def with_late_variable(at_3000=None, n=300) -> Network:
     complete = handmade(PRESETS["paper"])
     blind = complete.clone()
     blind["embed.W_E"][0, Vocabulary(CONFIG.task).variable("b")] = 0
-    e = Network(complete, CONFIG, SEEN, n, step=5500, checkpoints={3000: at_3000 or complete, 4000: blind})
+    e = Network(complete, CONFIG, SEEN, n, step=5500, other_checkpoints={3000: at_3000 or complete, 4000: blind})
     known(e, late_variable_of, LateVariable("b", "first", True, 5500, jump(4000, 5500, 0.0, 1.0)))
     known(e, phases_of, made_phases(first_spike=jump(3000, 4000, 0.5, 0.9)))
     known(e, trajectory_of, {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0])})
@@ -163,7 +167,7 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
     e = with_late_variable()
 
     def late(measure, *arguments):
-        return at_late_spike(measure, *arguments)(e)
+        return at(around_late_spike, measure, *arguments)(e)
 
     before, after = late(second_spike.late_accuracy, BEFORE), late(second_spike.late_accuracy, AFTER)
     assert before.value < 0.2 and after.value == 1 and before.high > before.value
@@ -182,15 +186,16 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
 def test_what_equals_asks_for_is_compared_with_the_other_variables():
     """On random weights, with the formula (E_= + P_15) QK1 E_v and its two parts by hand; the late variable is c."""
     before, after = initial_stack(CONFIG, [3]), initial_stack(CONFIG, [4])
-    e = Network(after, CONFIG, SEEN, step=5500, checkpoints={4000: before})
-    late, steps = LateVariable("c", "first", True, 5500, None), (4000, 5500)
+    e = Network(after, CONFIG, SEEN, step=5500, other_checkpoints={4000: before})
+    known(e, late_variable_of, LateVariable("c", "first", True, 5500, None))
+    steps = (4000, 5500)
     token, position = (numbers_of_part(before, part) for part in (before.W_E[0, 60], before.W_pos[0, 15]))
     for parts, scores in (((0,), token), ((1,), position), ((0, 1), token + position)):
         expected = scores[2] - np.delete(scores, 2).min()
-        assert second_spike.above_lowest_other(e, late, steps, parts).value == pytest.approx(expected, abs=1e-6)
+        assert second_spike.above_lowest_other(e, steps, parts).value == pytest.approx(expected, abs=1e-6)
     change = numbers_of_part(after, after.W_E[0, 60] + after.W_pos[0, 15]) - token - position
     expected = change[2] - np.median(np.delete(change, 2))
-    assert second_spike.rise_above_others(e, late, steps).value == pytest.approx(expected, abs=1e-6)
+    assert second_spike.rise_above_others(e, steps).value == pytest.approx(expected, abs=1e-6)
 
 
 def numbers_of_part(stack, query: torch.Tensor) -> np.ndarray:

@@ -17,7 +17,6 @@ from assignadd.paper.generalisation.claims import (
     achieved,
     held_out_sums_of_any_form,
     lowest_on,
-    on_class,
     on_set,
 )
 from assignadd.paper.generalisation.seeds import in_best_window, six_sets_in_best_window
@@ -78,10 +77,10 @@ def test_held_out_sums_are_mixed_as_in_training_at_each_evaluation():
 def test_a_class_of_pairs_has_the_interval_over_its_pairs():
     e, doubles = ending(), CLASS_SETS[2]
     known(e, end_accuracies_of, {doubles.name: EndAccuracy((0.6,) * 10, 2000, pairs=20)})
-    found = on_class(doubles)(e)
+    found = on_set(doubles.name, over_pairs=True)(e)
     assert (found.value, found.n, found.unit) == (0.6, 20, "pairs")
     assert (found.low, found.high) == pytest.approx((wilson(12, 20).low, wilson(12, 20).high))
-    assert achieved(None) is None and on_class(CLASS_SETS[0])(e) is None
+    assert achieved(None) is None and on_set(CLASS_SETS[0].name)(e) is None
 
 
 def windows(**accuracy) -> Curves:

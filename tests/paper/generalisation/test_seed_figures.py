@@ -8,7 +8,7 @@ import pytest
 
 from assignadd.config import PRESETS, UserError
 from assignadd.figure.style import figure
-from assignadd.paper.generalisation.population_figures import (
+from assignadd.paper.generalisation.figures import (
     NEVER,
     PARTS,
     census_data,
@@ -18,8 +18,8 @@ from assignadd.paper.generalisation.population_figures import (
     generalization_data,
 )
 from assignadd.sweeps.engine import run_sweep
+from assignadd.sweeps.plan import named_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
-from assignadd.sweeps.settings import named_sweep
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from tests.sweeps.small import SWEEP
@@ -121,7 +121,7 @@ def test_a_users_own_census_is_read_from_its_folder(tmp_path):
     run_sweep(named_sweep("seeds", SWEEP.config, [0, 1]), tmp_path / "mine")
     run_sweep(SWEEP, tmp_path / "fractions")
     found = populations_for([PRESETS["tiny"]], census=tmp_path / "mine")
-    assert [s.seed for s in found.seeds] == [0, 1] and found.census_name == str(tmp_path / "mine")
+    assert [s.seed for s in found.seeds] == [0, 1] and found.name() == str(tmp_path / "mine")
     assert not found.as_in_the_paper and found.fraction is None
     assert populations_for([PRESETS["tiny"]], fraction=tmp_path / "fractions").fraction.finals(
         "seen_fraction", "1-var train"

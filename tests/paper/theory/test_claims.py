@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from assignadd.ledger.claim import CANNOT
-from assignadd.paper.theory import claims
-from assignadd.paper.theory.claims import OfTraining, all_statements, of_training, training_records
-from assignadd.paper.theory.proof import proof_numbers
+from assignadd.paper.theory import claims, composition, theorem
+from assignadd.paper.theory.claims import OfTraining, of_training, paper_statements, training_records
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
 from assignadd.paper.theory.setting import Setting
 from assignadd.paper.theory.theorem import check
@@ -21,7 +20,7 @@ SMALL = Setting(N=13, T=10, V=4)
 
 @pytest.fixture(scope="module")
 def by_id():
-    records = all_statements(SMALL)
+    records = paper_statements(SMALL)
     assert len({r.id for r in records}) == len(records)
     return {r.id.removeprefix("theory-"): r for r in records}
 
@@ -37,8 +36,7 @@ def test_records_are_complete(by_id):
 
 def test_what_can_be_known_beforehand(by_id):
     """Exact statements hold; the slips are slips at any size: 1/T^2 is not Theta(1/T), V + 1 is not less than 2."""
-    held = ("mlp", "bounded", "expansion", "G", "remainder", "bound-over-beta", "stated-step-composes",
-            "shorter-step-composes")  # fmt: skip
+    held = ("remainder", "bound-over-beta", "stated-step-composes", "shorter-step-composes")
     assert all(by_id[name].verdict == HOLDS for name in held)
     assert all(by_id[name].verdict == FAILS for name in ("pads-theta", "pads-literal", "memory-dominates"))
     assert by_id["pads-theta"].value == pytest.approx(-1, abs=0.1)
@@ -46,16 +44,15 @@ def test_what_can_be_known_beforehand(by_id):
 
 
 def test_verdicts_turn_with_their_numbers(by_id, monkeypatch):
-    wrong = dataclasses.replace(proof_numbers(), gradient=1e-3, bounded=1.01)
-    monkeypatch.setattr(claims, "proof_numbers", lambda: wrong)
-    monkeypatch.setattr(claims, "constants_over_beta", lambda V: {16: 1.0, 4096: 2.0})
-    monkeypatch.setattr(claims, "fitted_constant", lambda checks: 50.0)
+    monkeypatch.setattr(theorem, "constants_over_beta", lambda V: {16: 1.0, 4096: 2.0})
+    large = dataclasses.replace(check(SMALL), remainder=50 * check(SMALL).bound)
+    monkeypatch.setattr(theorem, "grid_checks", lambda: [large])
     small = dataclasses.replace(check(SMALL), remainder=5.0, attenuation=0.1)
-    monkeypatch.setattr(claims, "check", lambda s: dataclasses.replace(small, s=s))
+    monkeypatch.setattr(theorem, "check", lambda s: dataclasses.replace(small, s=s))
     near = Measured.share(19_010, 20_000, "sequences")
-    monkeypatch.setattr(claims, "measured_accuracy", lambda s, W, K: near)
-    turned = {r.id.removeprefix("theory-"): r.verdict for r in all_statements(SMALL)}
-    for name in ("G", "bounded", "bound-over-beta", "remainder"):
+    monkeypatch.setattr(composition, "measured_accuracy", lambda s, W, K: near)
+    turned = {r.id.removeprefix("theory-"): r.verdict for r in paper_statements(SMALL)}
+    for name in ("bound-over-beta", "remainder"):
         assert (by_id[name].verdict, turned[name]) == (HOLDS, FAILS)
     assert (by_id["memory-dominates"].verdict, turned["memory-dominates"]) == (FAILS, HOLDS)
     assert turned["stated-step-composes"] == turned["shorter-step-composes"] == UNDECIDED

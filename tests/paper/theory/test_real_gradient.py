@@ -90,11 +90,9 @@ def test_controls():
 
 
 def test_permuted_variables_are_never_matched_with_themselves():
-    orders = tg.derangements(5, 300, torch.Generator().manual_seed(0))
+    orders = tg.derangements(5, 300)
     assert (orders != torch.arange(5)).all() and (orders.sort(1).values == torch.arange(5)).all()
     assert len(orders.unique(dim=0)) == 44
-    with pytest.raises(UserError, match="at least 2"):
-        tg.derangements(1, 1, torch.Generator())
 
 
 def test_a_trajectory():
@@ -106,8 +104,6 @@ def test_a_trajectory():
     assert torch.equal(found.descent.memory, tg.alignment(stack, tg.qk2_descent(stack, batch)).memory)
     right = (reference_logits(stack, batch.tokens.expand(3, -1, -1)).argmax(-1) == batch.labels).double().mean(1)
     assert torch.equal(found.accuracy, right)
-    with pytest.raises(UserError, match="at least 2, found 1"):
-        tg.theory_gradient(stack.models(0), [0], batch)
 
 
 def test_informative_steps():

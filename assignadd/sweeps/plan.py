@@ -1,0 +1,298 @@
+"""A sweep: a table of settings times seeds, each cell one model; and the stacks in which its models train."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from assignadd.config import SHORT_NAMES, Config, ConfigError, Member
+from assignadd.config.errors import RunError
+from assignadd.model.forward import CHUNK
+from assignadd.model.stack import weight_shapes
+from assignadd.model.table import covers
+from assignadd.runs.config_json import exact_settings, parse, run_document, with_operation
+from assignadd.runs.files import read_input
+from assignadd.runs.folder import find_runs
+from assignadd.runs.writer import check_observed
+from assignadd.task.vocabulary import sizes_of
+from assignadd.training.start import check_start
+
+# Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
+FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
+RATIOS = (
+    0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65,
+    10 / 12, 1.25,
+)  # fmt: skip
+# The sweeps over one setting by name: the setting and its values.
+GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "fraction": ("seen_fraction", FRACTIONS),
+    "two-var": ("two_var_ratio", RATIOS),
+}
+NAMES = (*GRIDS, "seeds")
+# Sections of the settings that a sweep may vary; how models are recorded is the same for all.
+SECTIONS = ("task", "model", "optim", "seed", "numerics", "start")
+MOST_CELLS = 1_000_000
+MOST_BYTES = 64 << 20  # of a file of settings
+# Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
+MOST_TOGETHER = 256
+# The share of a GPU's memory that stacks may fill, and the memory of a GPU where this machine has none to ask.
+SHARE_OF_MEMORY = 0.8
+MEMORY_ELSEWHERE = 40 * 2**30
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Models to be trained: a configuration, and for each model a seed and settings that differ."""
+
+    name: str
+    config: Config
+    """What cells have where they say nothing else."""
+    cells: tuple[Member, ...]
+    observe: Callable[..., Any] | None = None
+    """What measures the models in training (`training.trainer.Observer`); if None, `final_tests.SweepObserver`."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.cells) <= MOST_CELLS:
+            raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
+        for cell in self.cells:
+            cell.config(self.config)  # refuses a value out of range before anything is trained
+        if len(set(self.cells)) < len(self.cells):
+            twice = Counter(self.cells).most_common(1)[0][0]
+            raise ConfigError("cells", twice, "every combination of settings and seed once")
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The dotted names of the settings that cells give, in alphabetical order."""
+        return tuple(sorted({name for cell in self.cells for name, _ in cell.settings}))
+
+
+def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
+    """The sweep `fraction` or `two-var` of the paper's figures, or `seeds`, which varies nothing but the seed."""
+    if name == "seeds":
+        return Sweep(name, config, grid({}, seeds))
+    setting, values = GRIDS[name]
+    return Sweep(name, config, grid({setting: values}, seeds))
+
+
+def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Member, ...]:
+    """A model for every combination of the settings' values and every seed."""
+    return tuple(Member(seed, settings) for settings in _combinations(values) for seed in seeds)
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+
+
+def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
+    """The rows of settings in a file, each with every seed of `seeds` unless the rows have a column `seed`.
+
+    Settings go by their dotted names (`optim.lr`, `model.n_heads`). A CSV file has a row per line, a JSON
+    file a list of rows [{"optim.lr": 0.001}, ...] or the values of a grid {"optim.lr": [0.001, 0.003],
+    "model.n_heads": [1, 2]}, of which every combination is a row. A list, such as model.d_mlp, is JSON text in CSV.
+    """
+    rows = _read_rows(path)
+    have_seeds = any("seed" in row for row in rows)
+    if have_seeds and any(row.get("seed") is None for row in rows):
+        raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
+    if len(rows) * (1 if have_seeds else len(seeds)) > MOST_CELLS:
+        raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
+    cells = []
+    for row in rows:
+        if have_seeds and type(row["seed"]) is not int:
+            raise ConfigError(f"{path.name}: seed", row["seed"], "whole numbers")
+        seeds_of_row = [row.pop("seed")] if have_seeds else seeds
+        settings = _settings(path, row)
+        cells += [Member(seed, settings) for seed in seeds_of_row]
+    return Sweep(path.stem, config, tuple(cells))
+
+
+def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a row of a file by their dotted names; an operation may be a file of answers, which is read."""
+    settings = {}
+    for column, value in row.items():
+        name = SHORT_NAMES.get(column, column)
+        section, dot, _ = name.partition(".")
+        if not dot or section not in SECTIONS:
+            raise ConfigError(f"{path.name}: column", column, "seed, or a setting such as optim.lr or model.n_heads")
+        is_list = isinstance(value, str) and value.startswith("[")  # as JSON text, from a CSV file
+        settings[name] = parse(value.encode(), f"{path.name}: {column}") if is_list else value
+    return exact_settings(with_operation(settings))
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    import polars
+
+    try:
+        data = read_input(path, MOST_BYTES)
+        if path.suffix == ".csv":
+            return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
+        return _rows_of_json(parse(data, path.name))
+    except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
+        problem = " ".join(str(error).split())[:80]
+        files = f"a CSV or JSON file of settings ({problem})"
+        raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
+
+
+def _rows_of_json(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, list) and all(isinstance(row, dict) for row in content):
+        return content
+    if isinstance(content, dict) and all(isinstance(values, list) for values in content.values()):
+        n_rows = math.prod(len(values) for values in content.values())
+        if n_rows > MOST_CELLS:
+            raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
+        return _combinations(content)
+    raise ValueError("neither a list of rows nor lists of values")
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where the models of a sweep train, and how many at a time."""
+
+    device: str = "cpu"
+    cores: int = 1
+    """Stacks at a time on a CPU."""
+    per_gpu: int = 1
+    """Stacks at a time on each GPU of this machine."""
+    engine: str = "local"
+    """`local`, or `ray` for the cluster at `address`."""
+    address: str | None = None
+    most_together: int | None = None
+    """Models in a stack at most; if None, as many as the device holds."""
+
+    @property
+    def slots(self) -> int:
+        """Stacks at a time on this machine."""
+        return max(1, torch.cuda.device_count() * self.per_gpu if self.device == "cuda" else self.cores)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run folder to be made: a stack of cells that train together."""
+
+    path: Path
+    config: Config
+    members: tuple[Member, ...]
+    done: int = 0
+    """The step the folder is at."""
+    observe: Callable[..., Any] | None = None
+    """As in `Sweep`."""
+
+    @property
+    def model_steps(self) -> int:
+        """Updates still to be made, over all models."""
+        return (self.config.optim.steps - self.done) * len(self.members)
+
+
+def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
+    """The runs under `out` that hold cells of the sweep, unchanged, and new stacks for all other cells.
+
+    Cells whose tensors have the same shapes share stacks.
+    """
+    runs, problems = find_runs(out)
+    if problems:
+        raise RunError(f"{problems[0]}; remove that folder to train its models again")
+    # The cells that no run holds, as pairs of a stack's configuration and a member of it: a dict keeps their order.
+    without_run = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)
+    jobs = []
+    for run in runs:
+        cells_of_run = [(run.config, member) for member in run.members if (run.config, member) in without_run]
+        if cells_of_run:
+            check_observed(run, getattr(sweep.observe, "observed", None))
+            jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
+        for cell in cells_of_run:
+            del without_run[cell]
+    check_start([member.config(config) for config, member in without_run])
+    members_by_config: dict[Config, list[Member]] = {}
+    for config, member in without_run:
+        members_by_config.setdefault(config, []).append(member)
+    for config, members in members_by_config.items():
+        for stack in stacks(members, machines.most_together or models_together(config, machines)):
+            jobs.append(Job(out / _folder_name(config, stack), config, stack, observe=sweep.observe))
+    return jobs
+
+
+def _folder_name(config: Config, members: Sequence[Member]) -> str:
+    return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
+
+
+def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
+    """The cells, in order, in the fewest stacks of at most `together` models, of nearly equal size."""
+    n_stacks = math.ceil(len(cells) / together)
+    bounds = [round(i * len(cells) / max(n_stacks, 1)) for i in range(n_stacks + 1)]  # 10 cells in 3: 0, 3, 7, 10
+    return [tuple(cells[start:end]) for start, end in pairwise(bounds)]
+
+
+def models_together(config: Config, machines: Machines, memory: int | None = None) -> int:
+    """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds.
+
+    The memory in bytes is that of this machine's GPU unless it is given.
+    """
+    if machines.device == "cpu":
+        return 1
+    if memory is None:
+        memory = int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else MEMORY_ELSEWHERE
+    n_models = int(SHARE_OF_MEMORY * memory / machines.per_gpu / bytes_per_model(config))
+    return max(1, min(MOST_TOGETHER, n_models))
+
+
+def bytes_per_model(config: Config) -> int:
+    """An estimate from above of a model's memory in training on a GPU, in bytes.
+
+    The factors say about how many tensors of each size there are at a time.
+    """
+    task, model = sizes_of(config.task), config.model
+    n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+    C = task.n_tokens + task.length  # rows of the tables
+    if covers(config):  # the tables: layer 2 at the position of "=" alone
+        attention = 3 * task.length**2 + 4 * (3 * C + 1)
+        residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
+        per_sequence = attention + residual_and_mlp + 2 * task.n_answers
+        n_evaluated = CHUNK  # sequences at a time
+    else:  # every layer at every position, what autograd keeps, and one-hot tokens
+        heads = model.n_heads * (4 * model.d_head + 3 * task.length)
+        mlps = 2 * sum(width or 0 for width in model.d_mlp)
+        per_position = model.n_layers * (8 * model.d_model + heads) + mlps + C
+        per_sequence = 2 * task.length * per_position + 2 * task.n_answers * (task.length if task.everywhere else 1)
+        n_evaluated = CHUNK // 4  # autograd keeps nothing here, so a sequence takes less
+    weights_gradients_moments = 6 * n_weights
+    sequences = (config.optim.batch + n_evaluated) * per_sequence
+    tables = 10 * C * (C + model.d_model)
+    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # tokens and label are 8 bytes each, two numbers
+    bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
+    return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep has to train, and where."""
+
+    sweep: Sweep
+    machines: Machines
+    jobs: list[Job]
+
+    def dry_run(self) -> dict[str, Any]:
+        """What would be trained."""
+        return {
+            "cells": len(self.sweep.cells),
+            "steps": self.sweep.config.optim.steps,
+            "stacks": [len(job.members) for job in self.jobs],
+            "finished_stacks": sum(not job.model_steps for job in self.jobs),
+            "device": self.machines.device,
+            "at_a_time": self.machines.slots,
+            "model_steps": sum(job.model_steps for job in self.jobs),
+            "engine": self.machines.engine,
+        }
+
+
+def plan(sweep: Sweep, out: Path, machines: Machines) -> Plan:
+    """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
+    return Plan(sweep, machines, jobs_of(sweep, out, machines))
