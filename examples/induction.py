@@ -21,7 +21,9 @@ from assignadd.model import OV, QK, Stack
 from assignadd.task import RandomWords
 
 SLOTS, TRIGGERS, LEVEL, IN_A_ROW = 4096, 5, 0.8, 10
-NAMES = ("bigrams", "W_O2", "W_K2", "W_K1", "attention", "in_context")
+LABELS = {"bigrams": "bigrams: predicted as in the table", "W_O2": "W_O2: layer 2 predicts the token it attends to",
+          "W_K2": "W_K2: layer 2 looks for what followed a trigger", "W_K1": "W_K1: layer 1 looks for the token before",
+          "attention": "attention: on what followed the trigger", "in_context": "answers in context"}  # fmt: skip
 
 
 class Bigrams:  # the next token everywhere; "in context" it is that of the last position, with the first one's trigger
@@ -96,19 +98,19 @@ def main() -> None:
     config = replace(paper, model=model, optim=optim, record=record, numerics=replace(paper.numerics, tf32=True))
     run = assignadd.train(config, range(seeds), None, args.device, 2, task=Bigrams(n, T), observe=memories)
     curves = assignadd.metrics(run)
-    onsets = [polars.col("step").filter(lasts(name)).first().alias(name) for name in NAMES]
+    onsets = [polars.col("step").filter(lasts(name)).first().alias(name) for name in LABELS]
     ends = polars.col("in_context", "even_layer_1").last().name.suffix(" (last)")
     table = curves.group_by("seed", maintain_order=True).agg(*onsets, ends)
     print(table.drop("seed").describe())
-    with figure(7.5, 2.8) as made:
+    with figure(7.5, 3.4) as made:
         left, right = made.subplots(1, 2)
         mean = curves.group_by("step", maintain_order=True).mean()
-        for place, (name, color) in enumerate(zip(NAMES, vars(COLORS).values(), strict=True)):
-            left.plot("step", name, data=mean, color=color, label=name)
-            right.plot(table[name], np.full(seeds, place), "o", color=color, alpha=0.4)
+        for (name, label), color in zip(LABELS.items(), vars(COLORS).values(), strict=True):
+            left.plot("step", name, data=mean, color=color, label=label)
+            right.plot(table[name], [label.split(":")[0]] * seeds, "o", color=color, alpha=0.4)
         left.set(xlabel="step", ylabel="mean over seeds", xlim=(0, steps // 2))
-        left.legend()
-        right.set(xlabel="step from which it is there, by seed", yticks=range(len(NAMES)), yticklabels=NAMES)
+        made.legend(loc="outside upper center", ncols=2)
+        right.set(xlabel="step from which it is there, by seed")
         args.o.mkdir(parents=True, exist_ok=True)
         save(made, args.o / "induction", png=False)
     table.write_csv(args.o / "seeds.csv", float_precision=4)
