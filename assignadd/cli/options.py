@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_MODELS = 4096
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
+NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"
 TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
@@ -144,7 +145,7 @@ def shipped_run() -> Run:
     """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
     from assignadd.runs.folder import Run, shipped
 
-    note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
+    note(NO_RUN_GIVEN)
     return Run.open(shipped(SHIPPED))
 
 

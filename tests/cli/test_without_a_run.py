@@ -48,10 +48,17 @@ def test_a_claim_about_populations_needs_no_network(capsys):
     assert record["n"] == 160
 
 
-def test_explore(capsys, monkeypatch):
+def test_explore_has_its_page_ready_made(capsys, empty):
+    assert main(["explore"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("explorer/index.html: ") and captured.err == NOTE
+    assert (empty / "explorer" / "data" / "m0" / "00050000.js").is_file()
+
+
+def test_explore_with_other_settings(capsys, monkeypatch):
     made = []
     monkeypatch.setattr("assignadd.page.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out)
-    assert main(["explore"]) == 0
+    assert main(["explore", "--no-ledger"]) == 0
     (((run, trajectory), command),) = made
     assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
     assert command == "assignadd claims census-six"
