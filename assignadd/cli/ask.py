@@ -28,16 +28,15 @@ class Ask(OneModel, Printing):
     """
 
     prompt: str = positional()
-    """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
+    """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
     padding: int | None = None
     """Seed for where PADs fall between the assignments. If None, in front."""
 
     def main(self) -> Output:
-        from assignadd.task.text import parse
-
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "ask")
-        tokens = parse(self.prompt, run.config.task, options.check_seed("padding", self.padding))
+        padding = options.check_seed("padding", self.padding)
+        tokens = options.read_prompt(self.prompt, run.config.task, padding)
         from assignadd.model.transformer import Transformer  # here, as it loads torch, which takes a second
 
         index = run.index_of(self.seed)
@@ -170,12 +169,12 @@ class Show(FromPreset, Printing):
         from assignadd.task.evalsets import all_sets
         from assignadd.task.sampler import Sampler
         from assignadd.task.splits import pair_split
-        from assignadd.task.text import answer, parse, render
+        from assignadd.task.text import answer, render
         from assignadd.task.vocabulary import Vocabulary
 
         vocabulary = Vocabulary(task)
         if self.prompt is not None:
-            sequences = [parse(self.prompt, task, self.padding)]
+            sequences = [options.read_prompt(self.prompt, task, self.padding)]
         else:
             sets = {evalset.name: evalset for evalset in all_sets(task)}
             if self.set is not None and self.set not in sets:

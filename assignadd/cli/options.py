@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.screen import note
-from assignadd.config import PRESETS, Config, ConfigError
+from assignadd.config import PRESETS, Config, ConfigError, Task
 from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
@@ -139,6 +139,16 @@ def run_or_newest(name: str | None) -> Run:
     if name:
         return open_run(name)
     return newest_run("runs") or shipped_run()
+
+
+def read_prompt(text: str, task: Task, padding: int | None = None) -> list[int]:
+    """The tokens of a prompt as people type it; of two numbers alone too, with a line on stderr that says how."""
+    from assignadd.task.text import parse, with_assignment
+
+    full = with_assignment(text, task)
+    if full is not None:
+        note(f"read as {full}: every sequence has an assignment")
+    return parse(text if full is None else full, task, padding)
 
 
 def shipped_run() -> Run:

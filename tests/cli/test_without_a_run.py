@@ -34,6 +34,14 @@ def test_ask_and_intervene(capsys, empty):
     assert list(empty.iterdir()) == []
 
 
+def test_two_numbers_alone_mean_what_they_mean_on_the_page(capsys):
+    read = NOTE + "note: read as a=0, 17+19=?: every sequence has an assignment\n"
+    asked = reply(capsys, "ask", "17+19=?", notes=read)
+    assert (asked["text"], asked["answer"]) == ("a=0, 17+19=?", 36)
+    cut = '[{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]'
+    assert reply(capsys, "intervene", cut, "17+19=?", notes=read)["before"]["answer"] == 36
+
+
 def test_interchange_and_one_claim(capsys):
     found = reply(capsys, "intervene", "interchange", "--pairs", "9")
     assert (found["run"], found["seed"]) == ("census-six", 0)

@@ -135,7 +135,7 @@ export function followAddress(): void {
   const usual = usualView(index.value);
   const read = (): View => {
     const found = legal(fromAddress(location.hash, usual));
-    return { ...found, ...(found.text && tokensAsText(found)) };
+    return { ...found, ...tokensAsText(found) };
   };
   view.value = read();
   let entered = placeOf(view.value);
@@ -166,11 +166,12 @@ export function followAddress(): void {
 }
 
 function placeOf(of: View): string {
-  return JSON.stringify(PLACE.map((part) => of[part]));
+  const place = { ...of, ...tokensAsText(of) };
+  return JSON.stringify(PLACE.map((part) => place[part]));
 }
 
 /** A prompt that is written as a list of tokens, in the form that all prompts are shown in. */
 function tokensAsText({ model, text }: View): Partial<View> {
   const { task } = entryOf(model);
-  return isTextForm(text, task) ? {} : asked(text, task);
+  return !text || isTextForm(text, task) ? {} : asked(text, task);
 }
