@@ -38,6 +38,11 @@ def test_every_file_that_the_index_names_is_there(unpacked):
     assert index["population"]["census"]["n"] == 160 and (unpacked / "app.js").stat().st_size > 100_000
 
 
+def test_the_first_verdict_of_the_story_is_a_clear_one(unpacked):
+    verdicts = [record["verdict"] for record in argument(unpacked / "data" / "index.js")["ledger"]]
+    assert verdicts[0] == "holds" and "undecided" in verdicts  # the borderline one is not left out
+
+
 def test_weights_are_those_that_the_export_writes(unpacked):
     for key, name, index, step in ready.read().checkpoints:
         stack = Run.open(shipped(name)).model_at(step, index)[1]

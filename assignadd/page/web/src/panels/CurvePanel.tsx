@@ -33,7 +33,7 @@ export function CurvePanel() {
       id="curve"
       title="When it comes"
       numbers={curves && (() => ({ steps: curves.steps, accuracy: curves.values[name], phases: own.phases }))}
-      lead={`Share of right answers, ${setLabel(name)}. The upright line is the step that the circuit is shown at: choose another one here.`}
+      lead={`Right answers, ${setLabel(name)}. The upright line is the step shown: choose another one here.`}
       legend={[{ colour: setColour(name), label: setLabel(name) }, ...bandLegend(own, rules)]}
     >
       <div ref={ref}>

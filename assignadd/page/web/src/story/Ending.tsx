@@ -22,7 +22,7 @@ export function Ending() {
       <h3>What is open</h3>
       <ul class="listed">
         <li>What decides at the start of training whether a seed will bind? Some changes make nearly every seed bind; why they do is not settled.</li>
-        <li>Which training makes nearly every seed learn the whole task, held-out doubles and banned slots included? None that was tried.</li>
+        <li>Which training makes nearly every seed learn the whole task, held-out doubles and banned slots included? None that was tried does.</li>
         <li>Why are doubles harder than every other held-out pair? A part of the reason is found, and not all of it.</li>
         <li>Do large language models look variables up in this way? Nothing on this page says so: it has one small task.</li>
       </ul>
@@ -44,16 +44,17 @@ export function Ending() {
 
 function citation(): string {
   return `@misc{exoo2026assign,
-  title  = {Assign and Add: A Mechanistic Study of
-            Compositional Arithmetic},
-  author = {Exoo, Brady and Bietti, Alberto and Sous, John},
+  title  = {Assign and Add: A Mechanistic
+            Study of Compositional Arithmetic},
+  author = {Exoo, Brady and Bietti, Alberto
+            and Sous, John},
   year   = {2026},
   eprint = {2605.31497},
   archivePrefix = {arXiv},
 }
 @software{assignadd,
-  title   = {assignadd: reproduce, question and extend
-             Assign and Add},
+  title   = {assignadd: reproduce, question and
+             extend Assign and Add},
   author  = {{The assignadd authors}},
   version = {${index.value.version}},
 }`;

@@ -9,6 +9,7 @@ import { PopulationPanel, hasPopulation } from "../panels/PopulationPanel";
 import { PromptBar } from "../panels/PromptBar";
 import { StepPanel } from "../panels/StepPanel";
 import { CurvePanel } from "../panels/CurvePanel";
+import { modelOf } from "../state/models";
 import { change, index, shown, trains } from "../state/store";
 import { leaveStory } from "../state/story";
 import { Ending } from "./Ending";
@@ -21,7 +22,12 @@ const FIGURES: Readonly<Record<Figure, () => JSX.Element | null>> = {
   population: () => (hasPopulation() ? <PopulationPanel /> : null),
 };
 
+/** Once the network that it is about is there: the sections take prompts from its data. */
 export function Story() {
+  return modelOf(index.value.story) ? <Sections /> : <p class="loading">Loading the network.</p>;
+}
+
+function Sections() {
   const sections = useMemo(() => sectionsOf(index.value), [index.value]);
   const at = Math.min(shown.section.value ?? 0, sections.length - 1);
   const column = useRef<HTMLDivElement>(null);
