@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +16,19 @@ from assignadd.page.ready import RUNS, Ready
 from assignadd.paper.ledger import CLAIMS
 from assignadd.runs.folder import Run, shipped
 
+# What is measured along training is stored beside a run: here it is measured again.
+STORED = "measures.parquet"
+# The tables about many seeds.
+POPULATIONS = ("census", "authors", "fraction", "two-var")
+
 
 def inputs() -> str:
     """A hash of what the data are computed from: networks, population tables, and the words of claims and labels."""
-    runs = [shipped(name) for name in RUNS]
-    tables = Path(data.__file__).parents[1] / "results"
-    files = [file for run in runs for file in sorted(run.rglob("*")) if file.is_file()]
-    files += sorted(tables.glob("*.parquet"))
+    results = Path(data.__file__).parents[1] / "results"
+    files = [
+        file for name in RUNS for file in sorted(shipped(name).rglob("*")) if file.is_file() and file.name != STORED
+    ]
+    files += [results / f"{name}.parquet" for name in POPULATIONS]
     told = {id.partition(":")[0] for id in data.STORY_CLAIMS}
     words = [
         (claim.id, claim.claim, claim.paper, [(reading.id, reading.says) for reading in claim.readings])
@@ -35,7 +42,8 @@ def inputs() -> str:
 
 def made(out: Path) -> Ready:
     """The archive as it should be now; `out` is a folder for the page, which takes half a minute."""
-    runs = [Run.open(shipped(name)) for name in RUNS]
+    without_stored = shutil.ignore_patterns(STORED)
+    runs = [Run.open(shutil.copytree(shipped(name), out.parent / name, ignore=without_stored)) for name in RUNS]
     export(runs, out, Settings(), f"assignadd claims {RUNS[0]}")
     models = [(run.path.name, network.index) for run in runs for network in networks_of(run, n=1)[0]]
     checkpoints = [
