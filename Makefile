@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray lint check browser docs article reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser docs article reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make quick       the same pipeline on the tiny preset, in about a minute (reproduction/tiny/index.html)"
 	@echo "make explorer    an interactive page of the networks trained so far and of seven others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
+	@echo "make explorer-ready  measure the page of the package's networks again, for assignadd explore without arguments"
 	@echo "make test        lint, types and tests"
 	@echo "make chaos       kill, starve and damage everything many times (CHAOS=\"--jobs 16\"); the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
@@ -37,6 +38,10 @@ explorer: $(VENV)/.core
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
+
+# Half a minute; after a change of the networks, of the tables of seeds, or of the claims that the page quotes. A test says when.
+explorer-ready: $(VENV)/.core
+	$(BIN)/python -m tests.page.make_ready
 
 # The browser is fetched while Python's packages are. A file of tests on each core at a time (tests/schedule.py); one thread
 # each, so that they do not fight for the cores. mypy, which takes one core, runs beside them; what it says comes last. Bytecode is kept, also where the environment

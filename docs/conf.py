@@ -19,7 +19,7 @@ root_doc = "docs/index"
 ROOT = Path(__file__).parents[1]
 FINDINGS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("findings/*/README.md"))
 OTHERS = ["CONTRIBUTING.md", "README.md", "assignadd/results/README.md", "benchmarks/README.md"]
-include_patterns = [*OTHERS, "docs/*.md", "findings/README.md", *FINDINGS]
+include_patterns = [*OTHERS, "docs/*.md", "findings/*.md", *FINDINGS]
 exclude_patterns = [".*", "runs", "site", "**/node_modules"]
 myst_heading_anchors = 4
 # Pages that only the site has, under the heading of index.md where they belong (docs/generate.py).
@@ -37,7 +37,9 @@ def with_contents(app: object, page: str, source: list[str]) -> None:
         pages = [name for name in linked if name not in listed]
         listed += pages
         source[0] += contents(caption, pages)
-    source[0] += contents("The findings", [elsewhere(path) for path in ["findings/README.md", *FINDINGS]])
+    source[0] += contents(
+        "The findings", [elsewhere(path) for path in ["findings/README.md", "findings/METHODS.md", *FINDINGS]]
+    )
     more = [path.stem for path in sorted(Path(__file__).parent.glob("*.md")) if path.stem not in (*listed, "index")]
     source[0] += contents("More", [*more, *map(elsewhere, OTHERS)])
 

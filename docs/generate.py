@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -230,20 +231,21 @@ def _default(value: object) -> str:
 
 # findings.md
 
-TAGS = ("rule stated first", "confirmed on fresh seeds", "exploratory")
+TAGS = ("rule stated first", "confirmed on fresh seeds", "rule set afterwards", "exploratory")
 
 
 def findings() -> str:
-    """The page that lists the findings: question and answer of each README, and how the answer came about."""
+    """The page that lists the findings, in the order of their index: question, answer and how it came about."""
     parts = [
         "# Findings\n", NOTE.replace("the docstrings and run `make reference`", "findings/*/README.md"),
         "What we found beyond the paper, one folder of the repository per question "
-        "([how to run one and add one](../findings/README.md)).\n",
+        "([with figures](../findings/README.md), [how to run one and add one](../findings/METHODS.md)).\n",
         "| question | answer | how it was decided |", "|---|---|---|",
     ]  # fmt: skip
-    for readme in sorted((ROOT / "findings").glob("*/README.md")):
-        question, answer, tags = summary(readme.read_text())
-        link = f"[{cell(question)}](../{readme.relative_to(ROOT)})"
+    for folder in re.findall(r"\]\((\w+)/README\.md\)", (ROOT / "findings" / "README.md").read_text()):
+        readme = f"findings/{folder}/README.md"
+        question, answer, tags = summary((ROOT / readme).read_text())
+        link = f"[{cell(question)}](../{readme})"
         parts.append(f"| {link} | {cell(answer)} | {', '.join(tags)} |")
     return "\n".join([*parts, ""])
 

@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 # Written for the site (docs/generate.py) and not committed; tests/test_reference.py makes them.
 OF_SITE = [DOCS / name for name in ("commands.md", "data.md", "findings.md")]
 ELSEWHERE = [
-    *ROOT.glob("findings/**/README.md"),
+    *ROOT.glob("findings/**/*.md"),
     *map(ROOT.joinpath, ("benchmarks/README.md", "assignadd/results/README.md")),
 ]
 PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ELSEWHERE} - set(OF_SITE))

@@ -24,13 +24,12 @@ def test_python_snippets_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     snippets = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(snippets) >= 2
+    assert len(snippets) == 1
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), names)
-    assert names["attention_from_equals"].shape == (8,)
     assert names["scores"].shape == (2, 4, 4)
-    assert not names["without_layer_2"].equal(names["logits"])
     assert len(names["table"]) == 8
+    assert names["record"].id == "qk2-identity"
 
 
 def test_commands_exist():
@@ -99,7 +98,7 @@ def test_signs_and_numbers_of_the_table_are_the_records(ledger, row):
             assert cell == ""
             continue
         record = find(records, id)
-        assert cell.startswith(SIGNS[record.verdict]), id
+        assert cell[0] == SIGNS.get(record.verdict, cell[0]), id  # a count of seeds has no sign
         counts = Counter(s.verdict for s in record.by_seed)
         known = forms(record.value) | {f"{counts[HOLDS]} of {record.n}"}
         assert set(re.findall(NUMBER, cell)) <= known, (cell, known)

@@ -56,7 +56,8 @@ def test_the_wheel_holds_every_file_of_the_package_but_the_sources_of_the_page(w
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == names, "nothing of findings/, benchmarks/, docs/ and tests/"
     assert {f"assignadd/networks/{run}/manifest.json" for run in ("census-six", "census-two")} < held
-    assert {"assignadd/page/built/app.js", "assignadd/results/census.parquet", "assignadd/report/page.css"} < held
+    data = ("page/built/app.js", "page/ready.json.xz", "results/census.parquet", "report/page.css")
+    assert {f"assignadd/{name}" for name in data} < held
     assert wheel.name == f"assignadd-{assignadd.__version__}-py3-none-any.whl"
 
 

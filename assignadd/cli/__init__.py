@@ -24,7 +24,7 @@ COMMANDS = {
     "ask show": ("ask:Show", "print sequences of a task as a model sees them"),
     "intervene": ("intervene:Intervene", "change something inside a trained model: before, after"),
     "intervene interchange": ("intervene:Interchange", "exchange parts of activations between prompts"),
-    "explore": ("report:Explore", "write an interactive page of trained models"),
+    "explore": ("explore:Explore", "write an interactive page of trained models"),
     "measure": ("measure:Accuracies", "accuracies, phases and curves of trained models"),
     "measure phases": ("measure:Phases", "when each skill was learned, spikes, onsets"),
     "measure curves": ("measure:Curves", "every progress measure at every checkpoint"),

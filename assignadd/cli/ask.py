@@ -25,16 +25,16 @@ class Ask(OneModel, Printing):
     """
 
     prompt: str = positional()
-    """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
+    """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
 
     def main(self) -> Output:
-        from assignadd.task.text import answer, parse, render
+        from assignadd.task.text import answer, render
         from assignadd.task.vocabulary import Vocabulary
 
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "ask")
         task = run.config.task
-        tokens = parse(self.prompt, task)
+        tokens = options.read_prompt(self.prompt, task)
         import torch  # here, as it takes a second
 
         from assignadd.model.transformer import Transformer
@@ -142,10 +142,10 @@ class Show(FromPreset, Printing):
         options.within("n", self.n)
         if not 0 <= self.seed < 2**63:
             raise ConfigError("seed", self.seed, "a whole number from 0 to 2^63 - 1")
-        from assignadd.task.text import answer, parse, render
+        from assignadd.task.text import answer, render
         from assignadd.task.vocabulary import Vocabulary
 
-        sequences = self._drawn(task) if self.prompt is None else [parse(self.prompt, task)]
+        sequences = self._drawn(task) if self.prompt is None else [options.read_prompt(self.prompt, task)]
         vocabulary = Vocabulary(task)
         document: list[dict[str, Any]] = [
             {

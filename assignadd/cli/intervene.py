@@ -43,7 +43,7 @@ class Intervene(OneModel, Printing):
     """A JSON list of interventions, or a file that holds one, such as
     [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]."""
     prompt: str = positional()
-    """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
+    """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
     explain: bool = False
     """First say in words what the specification does."""
 
@@ -70,12 +70,12 @@ class Intervene(OneModel, Printing):
         from assignadd.interventions.apply import apply, donors_of, reference_sequences
         from assignadd.interventions.specification import to_json
         from assignadd.task.positions import Positions, answers
-        from assignadd.task.text import parse, render
+        from assignadd.task.text import render
 
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         task = run.config.task
-        tokens = torch.tensor([parse(self.prompt, task)])
+        tokens = torch.tensor([options.read_prompt(self.prompt, task)])
         reference = reference_sequences(run.configs[index], run.seen[index])
         _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
         donor_in_run = donors_of(run, step)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.screen import note
-from assignadd.config import PRESETS, Config, ConfigError
+from assignadd.config import PRESETS, Config, ConfigError, Task
 from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_MODELS = 4096
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
+NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"
 TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
@@ -134,11 +135,21 @@ def run_or_newest(name: str | None) -> Run:
     return newest_run("runs") or shipped_run()
 
 
+def read_prompt(text: str, task: Task) -> list[int]:
+    """The tokens of a prompt as people type it; of two numbers alone too, with a line on stderr that says how."""
+    from assignadd.task.text import parse, with_assignment
+
+    full = with_assignment(text, task)
+    if full is not None:
+        note(f"read as {full}: every sequence has an assignment")
+    return parse(text if full is None else full, task)
+
+
 def shipped_run() -> Run:
     """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
     from assignadd.runs.folder import Run, shipped
 
-    note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
+    note(NO_RUN_GIVEN)
     return Run.open(shipped(SHIPPED))
 
 

@@ -1,4 +1,4 @@
-"""assignadd report, assignadd reproduce, assignadd explore: the pages"""
+"""assignadd report, assignadd reproduce"""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from assignadd.cli import options
 from assignadd.cli.claims import Judging, stated_in
 from assignadd.cli.measure import measured_table, read_networks
-from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
-from assignadd.cli.screen import console, note, say
+from assignadd.cli.options import Measuring, OnDevice
+from assignadd.cli.screen import console, say
 from assignadd.cli.train import note_not_defined, train_on_screen
-from assignadd.config import Member, UserError, require_built_in
+from assignadd.config import Member, UserError
 from assignadd.dynamics.trajectory import binds
 
 if TYPE_CHECKING:
@@ -145,44 +145,3 @@ class Reproduce(OnDevice, Measuring):
         wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"  # the default
         command = f"assignadd reproduce --preset {self.preset}{wanted}"
         report_on_screen(networks, judging, self.out, command, threads)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explore(Parallel):
-    """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
-
-    runs: tuple[str, ...] = positional(())
-    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
-    small-trajectory, a network whose training can be played."""
-    out: Path = Path("explorer")
-    """The folder of the page."""
-    checkpoints: int = 60
-    """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
-    ledger: bool = True
-    """Measure the claims that the story quotes."""
-    census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
-    where the task is the same."""
-
-    def main(self) -> None:
-        options.within("checkpoints", self.checkpoints, 2, 100_000)
-        from assignadd.page.export import Settings, export
-        from assignadd.runs.folder import Run, shipped
-        from assignadd.training.trainer import prepare
-
-        runs = [options.run_or_newest(name) for name in self.runs or (None,)]
-        if not self.runs and runs[0].path == shipped(options.SHIPPED):
-            runs.append(Run.open(shipped(options.TRAJECTORY)))
-        for run in runs:
-            require_built_in(run.config, "explore")
-            prepare("cpu", self.cores, run.config)
-            note(*(f"{reason}; it is left out" for reason in run.unsound(*run.at()).values()))
-        settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
-        command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
-        with console.status("reading") as status:
-            page = export(runs, self.out, settings, command, status.update)
-        if len({run.config.task for run in runs}) > 1:
-            names = " and ".join(run.name for run in runs)
-            say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
-        size = sum(file.stat().st_size for file in self.out.rglob("*") if file.is_file())
-        say(f"{page}: {size / 1e6:.1f} MB in all")

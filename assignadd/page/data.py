@@ -291,14 +291,16 @@ DIGITS = 4
 # The claims that the story quotes, by id, with the section that does (an id of web/src/story/sections.ts); none of them
 # needs a whole trajectory measured.
 STORY_CLAIMS = {
+    "over-98-1-var-add-restricted": "can",
     "over-98-2-var-add-restricted": "can",
     "attn-l1-num-to-prev": "names",
     "attn-l1-equal-to-operands": "names",
     "attn-l2-equal-to-values": "fetch",
     "qk2-identity": "fetch",
     "ov-mlp-99.94": "add",
+    "fourier-best-neuron": "add",
     "fourier-best-neuron:median": "add",
-    "new-positions-99.6": "new",
+    "over-98-1-var-var-restricted": "new",
     "addition-first-held-out": "when",
     "first-spike": "when",
     "binding-before-refinement": "when",

@@ -9,11 +9,8 @@ data/m0/00030000.js           one checkpoint's weights
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +23,14 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
 from assignadd.page import data
 from assignadd.page.data import chosen_steps
+from assignadd.page.folder import INDEX, PageFolder
 from assignadd.page.population import population_data
-from assignadd.runs import atomic
-from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
 from assignadd.task.evalsets import EVAL_SETS
 
 # The version of the data's format; the page refuses another one.
 FORMAT = 3
-# The files of the bundle.
-PAGE = ("index.html", "app.js", "app.css")
-INDEX = "data/index.js"
-# What the files of models and of checkpoints are called.
-DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
 # Called with what is being done.
 Listener = Callable[[str], None]
 
@@ -72,8 +63,7 @@ def export(
     if settings.census is not None:
         read_population(settings.census)  # refuses what is not one before anything is measured
     folder = PageFolder(out)
-    for name in PAGE:
-        folder.write(name, (files("assignadd.page") / "built" / name).read_bytes())
+    folder.write_bundle()
     models: list[dict[str, Any]] = []
     networks: list[Network] = []
     for run in runs:
@@ -160,37 +150,6 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
             prompts[name] = data.wrong_answer(network.config, network.seen, before, sets, after)
     prompts["end"] = data.wrong_answer(network.config, network.seen, network.stack, one_variable)
     return prompts
-
-
-class PageFolder:
-    """The folder of the page, and the files written into it."""
-
-    def __init__(self, out: Path):
-        claim_folder(out, "explorer page")
-        self.out = out
-        self.written: set[Path] = set()
-
-    def write(self, name: str, data: bytes) -> None:
-        """Writes a file, by its path inside the folder."""
-        path = folder_inside(self.out, str(Path(name).parent)) / Path(name).name
-        atomic.write(path, data)
-        self.written.add(path)
-
-    def remove_others(self) -> None:
-        """Removes the data of models and checkpoints of an earlier page that this one does not have."""
-        data_folder = folder_inside(self.out, "data")
-        model_folders = [
-            path for path in data_folder.iterdir() if re.fullmatch("m[0-9]+", path.name) and not path.is_symlink()
-        ]
-        scripts = list(data_folder.glob("m*.js"))
-        for folder in model_folders:
-            scripts += folder.glob("*.js")
-        for script in scripts:
-            if script not in self.written and DATA.fullmatch(script.name):
-                atomic.discard(script)
-        for folder in model_folders:
-            with suppress(OSError):  # a folder that is not empty stays
-                folder.rmdir()
 
 
 def _json_in_string(value: Any) -> str:

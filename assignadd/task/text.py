@@ -46,6 +46,16 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
     return _read_tokens(_Reader(text, TOKEN_WORD, task))
 
 
+def with_assignment(text: str, task: Task) -> str | None:
+    """Two numbers alone, such as `17+19=?`, behind the assignment that every sequence has; None for any other text."""
+    number = r"\s*([0-9]+)\s*"
+    alone = re.fullmatch(f"{number}{re.escape(task.sign)}{number}(=\\s*)?([?]\\s*)?", text, re.ASCII)
+    if alone is None or task.operands != 2 or (alone[4] and not alone[3]):
+        return None
+    vocabulary = Vocabulary(task)
+    return f"{vocabulary.name(vocabulary.first_variable)}=0, {alone[1]}{task.sign}{alone[2]}=?"
+
+
 def render(tokens: Sequence[int], task: Task) -> str:
     """The text form of T tokens, without the positions of PADs."""
     name = Vocabulary(task).name

@@ -34,6 +34,14 @@ def test_ask_and_intervene(capsys, empty):
     assert list(empty.iterdir()) == []
 
 
+def test_two_numbers_alone_mean_what_they_mean_on_the_page(capsys):
+    read = NOTE + "note: read as a=0, 17+19=?: every sequence has an assignment\n"
+    asked = reply(capsys, "ask", "17+19=?", notes=read)
+    assert (asked["text"], asked["answer"]) == ("a=0, 17+19=?", 36)
+    cut = '[{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]'
+    assert reply(capsys, "intervene", cut, "17+19=?", notes=read)["before"]["answer"] == 36
+
+
 def test_interchange_and_one_claim(capsys):
     found = reply(capsys, "intervene", "interchange", "--pairs", "9")
     assert (found["run"], found["seed"]) == ("census-six", 0)
@@ -48,10 +56,17 @@ def test_a_claim_about_populations_needs_no_network(capsys):
     assert record["n"] == 160
 
 
-def test_explore(capsys, monkeypatch):
+def test_explore_has_its_page_ready_made(capsys, empty):
+    assert main(["explore"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("explorer/index.html: ") and captured.err == NOTE
+    assert (empty / "explorer" / "data" / "m0" / "00050000.js").is_file()
+
+
+def test_explore_with_other_settings(capsys, monkeypatch):
     made = []
     monkeypatch.setattr("assignadd.page.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out)
-    assert main(["explore"]) == 0
+    assert main(["explore", "--no-ledger"]) == 0
     (((run, trajectory), command),) = made
     assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
     assert command == "assignadd claims census-six"

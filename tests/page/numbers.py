@@ -19,7 +19,7 @@ from assignadd.page import data
 from assignadd.page.data import task_data
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.task.text import ParseError, parse, render, render_tokens
+from assignadd.task.text import ParseError, parse, render, render_tokens, with_assignment
 
 CONFIG = Config(model=Model(d_model=32, d_head=32, d_mlp=(None, 64), init_scale=2.0))
 PROMPTS = 200
@@ -80,6 +80,11 @@ TEXTS = (
     "+ 1 2 =", "a 1 + 1", ". " * 20, "a 1 + 1 2 = =", "<img src=x onerror=alert(1)>", "a=1, a+<b>=?", "a=1, 5+a=?",
     "PAD a 5 + 3 a =", "é=1, é+1=?", "a=1, a+1=?!", "a=01, a+1=?",
 )  # fmt: skip
+# Two numbers alone, or not.
+BARE = (
+    "17+19=?", " 17 + 19 ", "17+19", "17 +19 = ?", "17+19?", "17+99=?", "b=4, b+1=?", "17+b=?", "17+19=?x", "+", "",
+    "017+1=", "1 7+1=?", "17-19=?", "17+19==",
+)  # fmt: skip
 
 
 def rounded(one: Stack) -> Stack:
@@ -119,6 +124,7 @@ def numbers(config: Config = CONFIG) -> dict:
         "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],
+        "bare": {text: with_assignment(text, config.task) for text in BARE},
     }  # fmt: skip
 
 

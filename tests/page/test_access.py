@@ -129,11 +129,18 @@ def test_the_story_drives_the_page_and_gives_it_back(tab):
         page.wait_for_selector(f"#story[data-at='{i}']")
         page.wait_for_timeout(60)
         titles.append(page.locator("article.told h2").text_content())
-        assert page.locator("article.told p").count() >= 3 and "NaN" not in page.locator("article.told").text_content()
+        assert (
+            page.locator("article.told :is(p, li)").count() >= 3
+            and "NaN" not in page.locator("article.told").text_content()
+        )
         if page.locator("article.told footer .primary").text_content() != "Next →":
             break
         page.locator("article.told footer .primary").press("Enter")
     assert 8 <= len(titles) <= 10 and titles[0] == "Can it?" and "Does every seed learn it?" in titles
+    ending = page.locator("article.told")
+    assert ending.locator("h3").all_text_contents() == [
+        "What is open", "What to read", "How to cite", "Where to go on"
+    ] and "arXiv" in ending.locator("pre").text_content()  # fmt: skip
     page.locator("#story").press("Escape")
     page.wait_for_selector("#story", state="detached")
     page.wait_for_selector("#timeline[data-step='1000']")
@@ -226,8 +233,10 @@ def test_the_story_of_a_network_with_one_checkpoint_shows_training_with_another(
     page.goto(
         f"{(folder / 'turned' / 'index.html').as_uri()}#{address(t=str(titles.index('When does it learn this?')))}"
     )
-    page.wait_for_selector("#training")
+    page.wait_for_selector("#curve [data-value]")
     page.wait_for_selector("#timeline")
+    panels = page.eval_on_selector_all(".stage section.panel", "all => all.map(panel => panel.id)")
+    assert panels == ["circuit", "curve"]
     page.close()
 
 

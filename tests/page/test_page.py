@@ -15,7 +15,7 @@ from assignadd.page import data
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
-from assignadd.task.text import parse, render_tokens
+from assignadd.task.text import parse, render
 from tests.page.numbers import rounded
 from tests.page.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
 
@@ -128,8 +128,81 @@ def test_token_boxes_are_edited(tab):
     page.get_by_label("Token 10", exact=True).blur()
     wanted = [*tokens[:10], 8, tokens[11]]
     page.wait_for_selector(f"#ask[data-tokens='{' '.join(map(str, wanted))}']")
-    assert page.input_value("#prompt") == render_tokens(wanted, TASK)
+    assert page.input_value("#prompt") == render(wanted, TASK)
     assert answer_of(page)["prediction"] == 11
+
+
+def test_a_list_of_tokens_is_shown_as_text_with_its_padding(tab):
+    tokens = ". d 3 . a 5 c 7 + d 6 ="
+    page = tab(address(p=tokens))
+    assert page.locator("#ask").get_attribute("data-tokens") == " ".join(map(str, parse(tokens, TASK)))
+    assert page.input_value("#prompt") == SUM
+    page.wait_for_function("() => new URLSearchParams(location.hash.slice(1)).get('r') === '1.1.0.0'")
+    again = page.evaluate("location.hash")
+    assert tab(again.removeprefix("#")).locator("#ask").get_attribute("data-tokens") == " ".join(
+        map(str, parse(tokens, TASK))
+    )
+    page.fill("#prompt", "e 1 d 2 . . + e 4 =")
+    page.locator("#prompt").press("Tab")
+    page.wait_for_function("() => document.getElementById('prompt').value === 'e=1, d=2, e+4=?'")
+
+
+def test_back_and_forward_go_through_prompts_cuts_networks_and_sections(tab):
+    page = tab(address(p=SUM))
+    page.wait_for_timeout(300)
+    page.locator(".chips[aria-label=Examples] .chip").nth(1).click()
+    example = page.input_value("#prompt")
+    page.wait_for_timeout(300)
+    page.locator("#circuit [data-edge]").first.dispatch_event("click")
+    page.get_by_role("button", name="Cut this edge").click()
+    page.wait_for_timeout(300)
+    page.locator(".top .picker select").select_option("m1")
+    page.wait_for_timeout(300)
+    page.get_by_label("Training step").focus()
+    page.keyboard.press("ArrowLeft")  # the step is not a place of its own
+    page.wait_for_timeout(300)
+    page.get_by_role("button", name="Read the story").click()
+    page.wait_for_selector("#story[data-at='0']")
+    page.wait_for_timeout(300)
+    page.locator("article.told footer .primary").click()
+    page.wait_for_selector("#story[data-at='1']")
+    page.wait_for_timeout(300)
+
+    def is_at(story: str | None, prompt: str | None, changes: str | None, network: str | None) -> None:
+        if story is not None:
+            page.wait_for_selector(f"#story[data-at='{story}']")
+            assert page.evaluate("document.activeElement.textContent") == page.text_content("article.told h2")
+            return
+        page.wait_for_selector(f"#break .changes[data-count='{changes}']")
+        page.wait_for_function("n => document.querySelector('.top .picker select').value === n", arg=network)
+        page.wait_for_function("p => document.getElementById('prompt').value === p", arg=prompt)
+
+    places = [
+        (None, SUM, "0", "m0"), (None, example, "0", "m0"), (None, example, "1", "m0"), (None, example, "1", "m1"),
+        ("0", None, None, None), ("1", None, None, None),
+    ]  # fmt: skip
+    for place in reversed(places[:-1]):
+        page.go_back()
+        is_at(*place)
+    for place in places[1:]:
+        page.go_forward()
+        is_at(*place)
+
+
+def test_a_prompt_is_stepped_through(tab):
+    page = tab(address(p=SUM))
+    page.get_by_role("button", name="Step through this prompt").click()
+    said = []
+    for step in range(6):
+        page.wait_for_selector(f".flow[data-reached='{step}']")
+        said.append(page.text_content(".flow [role=status]"))
+        later = page.locator("#circuit .edge.later").count()
+        assert (later > 0) == (step < 3)
+        if step < 5:
+            page.get_by_role("button", name="Next step").click()
+    assert "3 gives" in said[1] and "to d" in said[1] and "to 3" in said[3] and "highest at 9" in said[5]
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator("#circuit .later").count() == 0
 
 
 def test_padding_is_rolled_as_the_package_rolls_it(tab):
@@ -375,6 +448,38 @@ def test_a_narrow_screen_shows_the_answer_and_does_not_scroll_sideways(tab):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("[...document.querySelectorAll('.panel')].every(p => p.scrollWidth <= p.clientWidth + 1)")
     assert answer_of(page)["prediction"] == 9
+
+
+# What can be pressed and is smaller than 24 pixels either way; words within a sentence may be (WCAG 2.5.8).
+SMALL = """() => [...document.querySelectorAll("button, a, select, input, summary, [role=button]:not(.edge)")]
+  .filter(e => e.checkVisibility() && !e.matches("p a, li.badge button, button.term, button.link, .sr"))
+  .map(e => [e.getAttribute("aria-label") ?? e.textContent, e.getBoundingClientRect()])
+  .filter(([_, box]) => box.width > 0 && (box.width < 23.9 || box.height < 23.9))
+  .map(([name, box]) => `${name}: ${box.width} x ${box.height}`)"""
+
+
+@pytest.mark.parametrize("part", [{"c": "m1@3000", "i": CUT}, {"t": "4"}, {"t": "9"}])
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (720, 450)])
+def test_narrow_or_at_double_zoom_nothing_is_cut_off_or_too_small(tab, part, width, height):
+    page = tab(address(p=SUM, **part), width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_selector("#circuit[data-ready=yes]")
+    page.wait_for_timeout(200)
+    assert page.evaluate(SMALL) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (720, 450)])
+def test_the_story_never_covers_the_figure(tab, width, height):
+    page = tab(address(t="2"), width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_selector("#circuit[data-ready=yes]")
+    assert page.locator("#story article:visible").count() == 1
+    bottom, top = page.evaluate(
+        "[document.getElementById('story').getBoundingClientRect().bottom,"
+        " document.querySelector('.stage').getBoundingClientRect().top]"
+    )
+    assert bottom <= top + 1
 
 
 def test_the_policy_of_the_page_allows_what_it_ships_and_nothing_else(browser, page_folder):

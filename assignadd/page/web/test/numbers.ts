@@ -17,6 +17,7 @@ interface NumbersFile {
   logits: Record<string, number[][]>;
   patterns: number[][][][];
   waves: { frequency: number[]; share: number[] };
+  bare: Record<string, string | null>;
   texts: { text: string; tokens?: number[]; text_form?: string; token_form?: string; column?: number; expected?: string }[];
 }
 

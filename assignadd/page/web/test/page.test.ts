@@ -11,7 +11,9 @@ import { effectsOf, marginOf, routesOf } from "../src/model/routes";
 import { promptOf } from "../src/model/prompt";
 import { isAddition, type Task } from "../src/model/task";
 import { parse, render, withAssignment } from "../src/model/text";
-import { partsOf, totalOf } from "../src/model/waves";
+import { circuitLogits } from "../src/model/circuit";
+import { argmax } from "../src/model/matrix";
+import { adderMistakes, partsOf, totalOf } from "../src/model/waves";
 import { measureCharts, summary } from "../src/panels/TrainingPanel";
 import { numbers, reference, weights } from "./numbers";
 
@@ -43,6 +45,16 @@ test("what the frequencies add up to is the logits less their mean", () => {
     const mean = trace.logits.reduce((a, b) => a + b, 0) / N;
     trace.logits.forEach((v, c) => expect(Math.abs(v - mean - total[c])).toBeLessThan(1e-3));
   }
+});
+
+test("the adder's mistakes are the pairs that the isolated circuit gets wrong", () => {
+  const small: Task = { ...task, answers: Array.from({ length: N * N }, (_, i) => (Math.floor(i / N) + 2 * (i % N)) % N) };
+  const wrong = new Set(adderMistakes(weights, small).map(([n, m]) => n * N + m));
+  for (let i = 0; i < N * N; i += 7) {
+    const prediction = argmax(circuitLogits(weights, Math.floor(i / N), i % N));
+    expect(wrong.has(i)).toBe(prediction !== small.answers[i]);
+  }
+  expect(wrong.size).toBeGreaterThan(0);
 });
 
 test("an edge's effect is what the same cut as an intervention takes from the margin", () => {

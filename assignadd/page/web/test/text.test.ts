@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { parse, ParseError, render, renderTokens } from "../src/model/text";
+import { asked, paddingOf } from "../src/model/padding";
+import { parse, ParseError, render, renderTokens, withAssignment } from "../src/model/text";
 import { numbers } from "./numbers";
 
 const { task } = numbers;
@@ -15,4 +16,17 @@ test.each(numbers.texts.map((t) => [t.text, t] as const))("%j reads as in the pa
     if (!(error instanceof ParseError)) throw error;
     expect({ column: error.column, expected: error.expected }).toEqual({ column: wanted.column, expected: wanted.expected });
   }
+});
+
+test.each(Object.entries(numbers.bare))("%j alone reads as in the package", (text, wanted) => {
+  expect(withAssignment(text, task)).toBe(wanted);
+});
+
+test("a list of tokens in the text form is the same prompt, PADs and all", () => {
+  for (const tokens of numbers.prompts) {
+    const { text, padding } = asked(renderTokens(tokens, task), task);
+    expect(text).toBe(render(tokens, task));
+    expect(parse(text, task, paddingOf(padding))).toEqual(tokens);
+  }
+  for (const text of ["c=1, c+2=?", "c 1 . +", "", "17+19=?"]) expect(asked(text, task)).toEqual({ text, padding: 0 });
 });

@@ -1,12 +1,13 @@
 /** Scripts that hand over data: a page opened from disk may load scripts, and nothing else. */
 
+import { asked } from "../model/padding";
 import { decodeTask, type TaskFile } from "./decode";
-import type { Index, ModelData, ModelEntry } from "./types";
+import type { Index, ModelData, ModelEntry, Telling } from "./types";
 
-/** The index as its file has it: models name their task by its number. */
+/** The index as its file has it: models name their task by its number, and prompts may be lists of tokens. */
 type IndexFile = Omit<Index, "models"> & {
   readonly tasks: readonly TaskFile[];
-  readonly models: readonly (Omit<ModelEntry, "task"> & { readonly task: number })[];
+  readonly models: readonly (Omit<ModelEntry, "task" | "telling"> & { readonly task: number; readonly telling: Readonly<Record<Telling, string | null>> })[];
 };
 
 interface Receiver {
@@ -38,7 +39,14 @@ export function receive(): Promise<Index | null> {
 
 function withTasks({ tasks, models, ...rest }: IndexFile): Index {
   const decoded = tasks.map(decodeTask);
-  return { ...rest, models: models.map((m) => ({ ...m, task: decoded[m.task] })) };
+  return {
+    ...rest,
+    models: models.map((m) => {
+      const task = decoded[m.task];
+      const prompt = (text: string | null) => (text === null ? null : asked(text, task));
+      return { ...m, task, telling: { first: prompt(m.telling.first), second: prompt(m.telling.second), end: prompt(m.telling.end) } };
+    }),
+  };
 }
 
 export function loadModel(key: string): Promise<ModelData> {

@@ -1,5 +1,6 @@
 /** What the data files hold (written by the package's `page.export`). */
 
+import type { Asked } from "../model/padding";
 import type { Task } from "../model/task";
 import type { Shapes } from "../model/weights";
 
@@ -24,6 +25,7 @@ export interface Curves {
 }
 /** An accuracy, the ends of its 95 % interval, and the number of sequences. */
 export type Accuracy = readonly [number, number, number, number];
+export type Telling = "first" | "second" | "end";
 export interface ModelEntry {
   readonly key: string;
   readonly run: string;
@@ -38,7 +40,7 @@ export interface ModelEntry {
   readonly phases: Phases;
   readonly wall: Curves;
   /** Prompts that turn right across a spike, and one that stays wrong to the end. */
-  readonly telling: Readonly<Record<"first" | "second" | "end", string | null>>;
+  readonly telling: Readonly<Record<Telling, Asked | null>>;
 }
 export interface Claim {
   readonly id: string;

@@ -22,6 +22,8 @@ interface Props {
   readonly parts: readonly Part[];
   readonly node: Node;
   readonly chosen: Weighed | null;
+  /** How far the computation is shown, from 0 (the tokens) to 5 (the answer), for those who step through it; else null. */
+  readonly reached: number | null;
   readonly onNode: (node: Node) => void;
   readonly onRoute: (route: Weighed, byKeyboard: boolean) => void;
   readonly onOver: (route: Weighed | null) => void;
@@ -55,6 +57,7 @@ export function CircuitFigure(p: Props) {
   const out = { x: x(T - 1) + box / 2, y: rows[2] + tall(T - 1) / 2 };
   const readers = [...new Set([...positionsOf(prompt, "assigned"), ...prompt.valuePositions])];
   const largest = Math.max(1, ...routes.map((r) => r.effect));
+  const since = (stage: number): string => (p.reached === null || stage < p.reached ? "" : stage === p.reached ? "arrives" : "later");
   const chosen = (layer: 1 | 2, query: number): boolean => typeof p.node !== "string" && p.node.layer === layer && p.node.query === query;
   return (
     <svg class="figure circuit" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group" aria-label="The circuit on this prompt: tokens, two attention layers, MLP, answer">
@@ -63,27 +66,27 @@ export function CircuitFigure(p: Props) {
       ))}
       {wide && <text x={0} y={rows[1] + box / 2 + 14} class="tick start">what is copied</text>}
       {wide && <text x={0} y={rows[2] + box / 2 + 14} class="tick start">what is fetched</text>}
-      {[...readers, T - 1].map((i) => <line key={i} x1={x(i)} x2={x(i)} y1={rows[0] + box} y2={rows[1]} class="residual" />)}
-      <line x1={x(T - 1)} x2={x(T - 1)} y1={rows[1] + tall(T - 1)} y2={rows[2]} class="residual" />
-      <path d={wide ? `M${out.x},${out.y} H${mlp.x}` : `M${x(T - 1)},${foot} V${foot + 18} H${mlp.w / 2} V${mlp.y}`} class="residual" />
-      <path d={`M${mlp.x + mlp.w},${mlp.y + mlp.h / 2} H${clock.x + 6}`} class="residual" />
+      {[...readers, T - 1].map((i) => <line key={i} x1={x(i)} x2={x(i)} y1={rows[0] + box} y2={rows[1]} class={`residual ${since(i === T - 1 ? 2 : 1)}`} />)}
+      <line x1={x(T - 1)} x2={x(T - 1)} y1={rows[1] + tall(T - 1)} y2={rows[2]} class={`residual ${since(3)}`} />
+      <path d={wide ? `M${out.x},${out.y} H${mlp.x}` : `M${x(T - 1)},${foot} V${foot + 18} H${mlp.w / 2} V${mlp.y}`} class={`residual ${since(4)}`} />
+      <path d={`M${mlp.x + mlp.w},${mlp.y + mlp.h / 2} H${clock.x + 6}`} class={`residual ${since(5)}`} />
       {[...routes].sort((a, b) => a.effect - b.effect).map((r) => {
         const [y1, y2] = [rows[r.layer - 1] + (r.layer === 1 ? box : tall(r.key)), rows[r.layer]];
-        return <Edge key={`${r.layer},${r.query},${r.key}`} route={r} x1={x(r.key)} x2={x(r.query)} y1={y1} y2={y2} largest={largest} {...p} />;
+        return <Edge key={`${r.layer},${r.query},${r.key}`} route={r} since={since(r.layer === 2 ? 3 : r.query === T - 1 ? 2 : 1)} x1={x(r.key)} x2={x(r.query)} y1={y1} y2={y2} largest={largest} {...p} />;
       })}
       {prompt.tokens.map((_, i) => <Token key={i} prompt={prompt} i={i} x={x(i)} y={rows[0]} box={box} />)}
       {readers.map((i) => (
-        <Holder key={i} prompt={prompt} i={i} x={x(i)} y={rows[1]} box={box} tall={tall(i)} pressed={chosen(1, i)} words={heldBy(snapshot, i)} label={`Layer 1 at ${tokenName(prompt.task, prompt.tokens[i])}: attends most to ${heldBy(snapshot, i)[1]}`} onPress={() => p.onNode({ layer: 1, query: i })} />
+        <Holder key={i} since={since(1)} prompt={prompt} i={i} x={x(i)} y={rows[1]} box={box} tall={tall(i)} pressed={chosen(1, i)} words={heldBy(snapshot, i)} label={`Layer 1 at ${tokenName(prompt.task, prompt.tokens[i])}: attends most to ${heldBy(snapshot, i)[1]}`} onPress={() => p.onNode({ layer: 1, query: i })} />
       ))}
-      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[1]} box={box} tall={tall(T - 1)} pressed={chosen(1, T - 1)} words={["=", ...topTwo(snapshot, 1)]} label={`Layer 1 at =: attends most to ${topTwo(snapshot, 1).join(" and ")}`} onPress={() => p.onNode({ layer: 1, query: T - 1 })} />
-      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[2]} box={box} tall={tall(T - 1)} pressed={chosen(2, T - 1)} words={["=", ...topTwo(snapshot, 2)]} label={`Layer 2 at =: attends most to ${topTwo(snapshot, 2).join(" and ")}`} onPress={() => p.onNode({ layer: 2, query: T - 1 })} />
-      <g class={`node ${p.node === "mlp" ? "pressed" : ""}`}>
+      <Holder since={since(2)} prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[1]} box={box} tall={tall(T - 1)} pressed={chosen(1, T - 1)} words={["=", ...topTwo(snapshot, 1)]} label={`Layer 1 at =: attends most to ${topTwo(snapshot, 1).join(" and ")}`} onPress={() => p.onNode({ layer: 1, query: T - 1 })} />
+      <Holder since={since(3)} prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[2]} box={box} tall={tall(T - 1)} pressed={chosen(2, T - 1)} words={["=", ...topTwo(snapshot, 2)]} label={`Layer 2 at =: attends most to ${topTwo(snapshot, 2).join(" and ")}`} onPress={() => p.onNode({ layer: 2, query: T - 1 })} />
+      <g class={`node ${p.node === "mlp" ? "pressed" : ""} ${since(4)}`}>
         <rect x={mlp.x} y={mlp.y} width={mlp.w} height={mlp.h} rx={8} />
         <text x={mlp.x + 8} y={mlp.y - 9} class="tick start strong">MLP: waves add up</text>
         <Waves x={mlp.x + 8} y={mlp.y + 4} width={mlp.w - 16} height={mlp.h - 8} parts={p.parts} answer={snapshot.answer} />
         <rect x={mlp.x} y={mlp.y} width={mlp.w} height={mlp.h} class="press" aria-pressed={p.node === "mlp"} {...pressable("MLP: the neurons' waves on this prompt", () => p.onNode("mlp"))} />
       </g>
-      <g class={`node ${p.node === "answer" ? "pressed" : ""}`}>
+      <g class={`node ${p.node === "answer" ? "pressed" : ""} ${since(5)}`}>
         <circle cx={clock.x + clock.size / 2} cy={clock.y + clock.size / 2} r={clock.size / 2 - 1} class="halo" />
         <Clock {...clock} prompt={prompt} answer={snapshot.answer} ghost={p.before} />
         <circle cx={clock.x + clock.size / 2} cy={clock.y + clock.size / 2} r={clock.size / 2 - 1} class="press" aria-pressed={p.node === "answer"} {...pressable(`Answer ${snapshot.answer.prediction} with probability ${percent(snapshot.answer.probabilities[snapshot.answer.prediction])}`, () => p.onNode("answer"))} />
@@ -94,6 +97,8 @@ export function CircuitFigure(p: Props) {
 
 interface EdgeProps extends Props {
   readonly route: Weighed;
+  /** "later" while the computation is shown up to an earlier point, "arrives" where it is new. */
+  readonly since: string;
   readonly x1: number;
   readonly x2: number;
   readonly y1: number;
@@ -102,7 +107,7 @@ interface EdgeProps extends Props {
 }
 
 /** From the key down to the query that attends to it. */
-function Edge({ route, x1, x2, y1, y2, largest, snapshot, chosen, onRoute, onOver }: EdgeProps) {
+function Edge({ route, since, x1, x2, y1, y2, largest, snapshot, chosen, onRoute, onOver }: EdgeProps) {
   const { prompt } = snapshot.trace;
   const bend = (y2 - y1) * 0.62;
   const d = `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}`;
@@ -113,7 +118,7 @@ function Edge({ route, x1, x2, y1, y2, largest, snapshot, chosen, onRoute, onOve
   const [vx, vy] = [x1 + (x2 - x1) * 0.84, y1 + (y2 - y1) * 0.75];
   return (
     <g
-      class={`edge ${route.why ? roleClass(prompt, route.key) : "stray"} ${isChosen ? "over" : ""}`}
+      class={`edge ${route.why ? roleClass(prompt, route.key) : "stray"} ${isChosen ? "over" : ""} ${since}`}
       data-edge={`${route.layer},${route.query},${route.key}`}
       data-weight={route.weight}
       data-effect={route.effect}
@@ -142,7 +147,11 @@ function Token({ prompt, i, x, y, box }: { prompt: Prompt; i: number; x: number;
   );
 }
 
+/** A box can be hit in this width at least, in pixels. */
+const TARGET = 24;
+
 interface HolderProps {
+  readonly since: string;
   readonly prompt: Prompt;
   readonly i: number;
   readonly x: number;
@@ -157,19 +166,19 @@ interface HolderProps {
 }
 
 /** A position after a layer: its token, and with it what it has read, in a narrow box a word in each line. */
-function Holder({ prompt, i, x, y, box, tall, pressed, words, label, onPress }: HolderProps) {
+function Holder({ since, prompt, i, x, y, box, tall, pressed, words, label, onPress }: HolderProps) {
   const roomy = box >= ROOMY;
   const [own, ...read] = words;
   const lines = roomy ? [read.join(" ")] : read;
   const size = roomy ? Math.min(11, (1.55 * box) / Math.max(2.6, lines[0].length)) : 9;
   return (
-    <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""}`} transform={`translate(${x - box / 2},${y})`}>
+    <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""} ${since}`} transform={`translate(${x - box / 2},${y})`}>
       <rect width={box} height={tall} rx={5} />
       <text x={box / 2} y={box * (roomy ? 0.34 : 0.5)} style={{ fontSize: `${Math.min(13, box * (roomy ? 0.44 : 0.52))}px` }}>{own}</text>
       {lines.map((line, j) => (
         <text key={j} x={box / 2} y={roomy ? box * 0.75 : box + LINE * (j + 0.35)} class="held" style={{ fontSize: `${size}px` }}>{line}</text>
       ))}
-      <rect width={box} height={tall} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
+      <rect x={Math.min(0, (box - TARGET) / 2)} width={Math.max(box, TARGET)} height={Math.max(tall, TARGET)} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
     </g>
   );
 }

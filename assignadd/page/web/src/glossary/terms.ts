@@ -17,6 +17,8 @@ export const TERMS = {
   score: { word: "score", meaning: "How strongly a position asks for another one, before the softmax turns scores into attention weights.", code: "x_q QK x_k, hook_attn_scores" },
   weight: { word: "attention weight", meaning: "The share of its attention that a position gives to another one, from 0 to 1.", code: "hook_pattern" },
   frequency: { word: "frequency", meaning: "How many times a wave over the numbers 0 to N - 1 goes up and down. Neurons of the MLP are sorted by the frequency that explains most of their input.", code: "k, fourier_frequencies" },
+  wave: { word: "wave", meaning: "What the neurons of one frequency k add together to the logit of every answer: a line over the answers 0 to N - 1 that goes up and down k times. Where the waves agree, an answer's logit is large." },
+  clock: { word: "clock", meaning: "A face with the N answers as hours. One arc goes from 0 by the first value, the other on from there by the second, so that a sum ends at its right answer, which has a small ring; a bar outside the face is as long as that answer is probable." },
   intervention: { word: "intervention", meaning: "A change of the network while it computes: an activation removed or replaced, an edge of attention cut, weights taken from another network.", code: "assignadd.interventions" },
   exam: { word: "512 prompts", meaning: "Fixed prompts of all kinds, as many of each, on which the page counts right answers.", code: "Exam, EVAL_SETS" },
   spike: { word: "spike", meaning: "A sudden rise of the accuracy between two plateaus of training.", code: "first_spike, second_spike" },

@@ -65,7 +65,7 @@ function describeReplace(one: Replace): string {
 }
 
 /** A script that answers the same prompt under the same interventions with the package's public names. */
-export function toPython(spec: Specification, at: { run: string; seed: number; step: number; tokens: string }): string {
+export function toPython(spec: Specification, at: { run: string; seed: number; step: number; text: string; padding: number }): string {
   const py = (text: string): string => JSON.stringify(text);
   const swaps = spec.some((one) => one.action === "swap");
   // What a swap does not say is the network's own; of another run, the first model at its newest checkpoint.
@@ -87,7 +87,7 @@ from assignadd.interventions import apply, read_specification
 run = open_run(${py(at.run)})
 model = load_stack(run, step=${at.step}).models(run.index_of(${at.seed}))
 interventions = read_specification(${py(toJson(spec))})
-tokens = torch.tensor([parse(${py(at.tokens)}, run.config.task)])[None]
+tokens = torch.tensor([parse(${py(at.text)}, run.config.task${at.padding ? `, padding=${at.padding}` : ""})])[None]
 ${swaps ? donor : ""}logits = apply(model, tokens, interventions${swaps ? ", donors=donor" : ""})
 print(int(logits.argmax()))
 `;

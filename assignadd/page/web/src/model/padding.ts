@@ -1,7 +1,42 @@
-/** Where PADs fall for a seed: the package's own law, Philox4x32-10 and its padding stream. */
+/** Where PADs stand. For a seed it is the package's own law, Philox4x32-10 and its padding stream. */
 
-import type { Padding } from "./text";
-import { inFront } from "./text";
+import { isVariable, prefix, type Task } from "./task";
+import { inFront, isTextForm, parse, ParseError, render, type Gaps, type Padding } from "./text";
+
+/** A seed that scatters the PADs (0: all in front), or how many stand before each assignment and behind the last. */
+export type PadsAt = number | Gaps;
+
+/** A prompt as the page shows it: its text form, and where the PADs stand, which that form does not say. */
+export interface Asked {
+  readonly text: string;
+  readonly padding: PadsAt;
+}
+
+export function paddingOf(at: PadsAt): Padding {
+  if (typeof at === "number") return scattered(at);
+  return (pads, gaps) => (at.length === gaps && at.reduce((a, b) => a + b, 0) === pads ? at : inFront(pads, gaps));
+}
+
+/** A list of tokens in the text form; any other text, and what cannot be read, unchanged. */
+export function asked(text: string, task: Task): Asked {
+  if (!text.trim() || isTextForm(text, task)) return { text, padding: 0 };
+  try {
+    const tokens = parse(text, task);
+    return { text: render(tokens, task), padding: padsOf(tokens, task) };
+  } catch (error) {
+    if (error instanceof ParseError) return { text, padding: 0 };
+    throw error;
+  }
+}
+
+function padsOf(tokens: readonly number[], task: Task): PadsAt {
+  const gaps = [0];
+  for (let i = 0; i < prefix(task); i++) {
+    if (isVariable(task, tokens[i])) gaps.push(0), i++; // its number follows
+    else gaps[gaps.length - 1]++;
+  }
+  return gaps.slice(1).every((n) => n === 0) ? 0 : gaps;
+}
 
 const STREAM = 4;
 const MULTIPLIERS = [0xd2511f53, 0xcd9e8d57] as const;

@@ -19,7 +19,7 @@ export class ParseError extends Error {
 }
 
 /** The gaps of a text form's padding: how many PADs stand before each assignment, and behind the last. */
-type Gaps = readonly number[];
+export type Gaps = readonly number[];
 export type Padding = (pads: number, gaps: number) => Gaps;
 
 export const inFront: Padding = (pads, gaps) => [pads, ...Array<number>(gaps - 1).fill(0)];

@@ -2,7 +2,8 @@
 
 import type { Trace } from "./forward";
 import { networkFrequencies, spectrumOf } from "./fourier";
-import { matmul, product, row, type Matrix } from "./matrix";
+import { addScaled, argmax, matmul, product, row, type Matrix } from "./matrix";
+import { answerOf, type Task } from "./task";
 import type { Weights } from "./weights";
 
 export interface Part {
@@ -48,6 +49,28 @@ function part(frequency: Part["frequency"], logits: Float32Array): Part {
   const mean = logits.reduce((a, b) => a + b, 0) / logits.length;
   const centred = logits.map((v) => v - mean);
   return { frequency, logits: centred, size: Math.max(...centred) - Math.min(...centred) };
+}
+
+type Pair = readonly [number, number];
+const mistakes = new WeakMap<Weights, readonly Pair[]>();
+
+/** The pairs of numbers that the isolated adder gets wrong; it cannot tell n, m from m, n. */
+export function adderMistakes(w: Weights, task: Task): readonly Pair[] {
+  const known = mistakes.get(w);
+  if (known) return known;
+  const { preactivations } = spectrumOf(w, task.modulus);
+  const found: Pair[] = [];
+  for (let n = 0; n < task.modulus; n++) {
+    for (let m = n; m < task.modulus; m++) {
+      const neurons = row(preactivations, n).slice();
+      addScaled(neurons, 1, row(preactivations, m));
+      const prediction = argmax(product(neurons.map((v) => Math.max(v, 0)), outputOf(w)));
+      const orders: readonly Pair[] = n === m ? [[n, n]] : [[n, m], [m, n]];
+      found.push(...orders.filter(([a, b]) => prediction !== answerOf(task, a, b)));
+    }
+  }
+  mistakes.set(w, found);
+  return found;
 }
 
 /** W_out W_U: what each neuron does to each answer. */

@@ -19,18 +19,23 @@ export function AttentionStep({ snapshot, layer, query }: Props) {
   const { scores, weights } = attentionNumbers(snapshot, layer, query);
   const { names, cosines } = readBy(snapshot, layer, query);
   const T = prompt.task.length;
-  const left = width > 640 ? 118 : 0;
+  const wide = width > 640;
+  const left = wide ? 118 : 0;
   const step = (width - left) / T;
   const box = Math.min(32, step - 3);
   const tall = 70;
   const most = Math.max(...scores.filter(Number.isFinite).map(Math.abs), 1e-6);
-  const zero = box + 34 + tall / 2;
-  const yWeights = zero + tall / 2 + 46;
-  const yRead = yWeights + tall + 62;
+  const second = wide ? 0 : 15; // the height of a heading's second line
+  const zero = box + 34 + second + tall / 2;
+  const yWeights = zero + tall / 2 + 46 + second;
+  const yRead = yWeights + tall + 62 + second;
   const height = yRead + tall + 24;
   const x = (i: number): number => left + (i + 0.5) * step;
   const q = tokenName(prompt.task, prompt.tokens[query]);
-  const heading = (y: number, words: string, code: string) => <text x={0} y={y} class="label">{words}<tspan class="code-note"> {code}</tspan></text>;
+  const heading = (y: number, words: string, code: string) => (
+    <text x={0} y={y - second} class="label">{words} <tspan class="code-note" {...(!wide && { x: 0, dy: second, "font-size": "10.5px" })}>{code}</tspan></text>
+  );
+  const size = step < 26 ? { fontSize: "8.5px" } : {};
   return (
     <div ref={ref}>
       <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={`Layer ${layer}, scores and attention weights of ${q}: ${heaviest(snapshot, weights)}`}>
@@ -40,12 +45,12 @@ export function AttentionStep({ snapshot, layer, query }: Props) {
             <text x={box / 2} y={box / 2} style={{ fontSize: `${Math.min(14, box * 0.52)}px` }}>{tokenName(prompt.task, t)}</text>
           </g>
         ))}
-        {heading(box + 20, "1. Scores:", `${q} asks, every earlier token answers (x_q QK${layer} x_k)`)}
+        {heading(box + 20 + second, "1. Scores:", `${q} asks, every earlier token answers (x_q QK${layer} x_k)`)}
         <line x1={left} x2={width} y1={zero} y2={zero} class="axis" />
         {scores.map((s, i) => Number.isFinite(s) && (
           <g key={i}>
             <rect x={x(i) - box / 2} width={box} y={s > 0 ? zero - (s / most) * (tall / 2) : zero} height={(Math.abs(s) / most) * (tall / 2)} class={`bar-score ${s > 0 ? "attracts" : "repels"}`} />
-            <text x={x(i)} y={s > 0 ? zero + 8 : zero - 8} class="tick middle">{fixed(s, 1)}</text>
+            <text x={x(i)} y={s > 0 ? zero + 8 : zero - 8} class="tick middle" style={size}>{fixed(s, 1)}</text>
           </g>
         ))}
         {heading(yWeights - 14, "2. Softmax:", "exp(score) / sum, a share of the attention")}
@@ -53,7 +58,7 @@ export function AttentionStep({ snapshot, layer, query }: Props) {
         {weights.map((w, i) => i <= query && (
           <g key={i} data-key={i} data-weight={w}>
             <rect x={x(i) - box / 2} width={box} y={yWeights + tall - w * (tall - 14)} height={w * (tall - 14)} class={`bar-weight ${roleClass(prompt, i)}`} />
-            <text x={x(i)} y={yWeights + tall - w * (tall - 14) - 7} class="tick middle">{w >= 0.005 ? percent(w, 0).replace(" %", step > 34 ? " %" : "") : "0"}</text>
+            <text x={x(i)} y={yWeights + tall - w * (tall - 14) - 7} class="tick middle" style={size}>{w >= 0.005 ? percent(w, 0).replace(" %", step > 34 ? " %" : "") : "0"}</text>
           </g>
         ))}
         {heading(yRead - 26, "3. Weighted sum:", `what it writes, compared with OV${layer} of each ${layer === 1 ? "variable" : "number"} (cosine)`)}

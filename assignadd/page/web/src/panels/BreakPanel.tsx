@@ -7,7 +7,7 @@ import { Term } from "../glossary/Term";
 import { refusal } from "../interventions/refusal";
 import { describe, toPython } from "../interventions/words";
 import { toJson, type Intervention } from "../interventions/specification";
-import { renderTokens } from "../model/text";
+import { render, renderTokens } from "../model/text";
 import { scoreOf, type Score } from "../state/exam";
 import { setLabel } from "../state/labels";
 import { changed, current, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
@@ -62,8 +62,10 @@ export function BreakPanel() {
 
 function python(): string {
   const { run, seed } = entry.value;
-  const tokens = prompt.value ? renderTokens(prompt.value.tokens, prompt.value.task) : "";
-  return toPython(shown.interventions.value, { run, seed, step: shown.step.value, tokens });
+  const padding = shown.padding.value;
+  const form = typeof padding === "number" ? render : renderTokens; // PADs that no seed puts there need the tokens
+  const text = prompt.value ? form(prompt.value.tokens, prompt.value.task) : "";
+  return toPython(shown.interventions.value, { run, seed, step: shown.step.value, text, padding: typeof padding === "number" ? padding : 0 });
 }
 
 function sentence(before: Score | undefined, after: Score | undefined): string {

@@ -1,12 +1,12 @@
 /** The circuit on this prompt, as the map of the page: nodes open their computation, edges can be cut. */
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { CircuitFigure } from "../draw/CircuitFigure";
 import { fixed, percent } from "../draw/format";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { describe } from "../interventions/words";
-import { tokenName } from "../model/task";
+import { isAddition, tokenName, type Task } from "../model/task";
 import { isActive, toggleIntervention } from "../state/interventions";
 import { parts, routes, type Weighed } from "../state/routes";
 import { current, plain, stale } from "../state/snapshot";
@@ -14,6 +14,7 @@ import { change, shown } from "../state/store";
 import type { Node } from "../state/view";
 import { scrollTo } from "./actions";
 import { cutOf } from "./cuts";
+import { Flow } from "./Flow";
 
 const LEGEND = [
   { colour: "var(--first)", label: "first operand: its name, its value" },
@@ -28,6 +29,8 @@ export function CircuitPanel() {
   const cut = useRef<HTMLButtonElement>(null);
   const [picked, setPicked] = useState<string | null>(null);
   const [over, setOver] = useState<Weighed | null>(null);
+  const [reached, setReached] = useState<number | null>(null);
+  useEffect(() => setReached(null), [shown.section.value]);
   const now = current.value;
   const chosen = routes.value.find((r) => idOf(r) === picked) ?? null;
   const before = shown.interventions.value.length ? plain.value?.answer : undefined;
@@ -41,6 +44,7 @@ export function CircuitPanel() {
       legend={LEGEND}
     >
       <div ref={ref} class={stale.value ? "stale" : ""}>
+        {now && <Flow snapshot={now} reached={reached} onReach={setReached} />}
         {now && (
           <CircuitFigure
             width={width}
@@ -50,6 +54,7 @@ export function CircuitPanel() {
             parts={parts.value}
             node={shown.node.value}
             chosen={over ?? chosen}
+            reached={reached}
             onOver={setOver}
             onNode={openNode}
             onRoute={(route, byKeyboard) => {
@@ -66,8 +71,25 @@ export function CircuitPanel() {
             </button>
           )}
         </div>
+        {now && <HowToRead task={now.trace.prompt.task} />}
       </div>
     </Panel>
+  );
+}
+
+function HowToRead({ task }: { task: Task }) {
+  const N = task.modulus;
+  return (
+    <dl class="how">
+      <div>
+        <dt>Waves</dt>
+        <dd>In the box of the MLP every line runs over the {N} answers, 0 on the left. The neurons of one frequency k make one line, which goes up and down k times: high where they raise an answer, low where they lower it. “direct” is what passes the MLP by. At the foot is the sum of all; the dashed line stands at the network's answer.</dd>
+      </div>
+      <div>
+        <dt>Clock</dt>
+        <dd>The face has the {N} answers as hours. {isAddition(task) ? "One arc goes from 0 by the first value, the other on from there by the second: they end at the right answer, which has the small ring." : "The small ring is the right answer; the arcs are the two values."} A bar outside the face is as long as that answer is probable.</dd>
+      </div>
+    </dl>
   );
 }
 

@@ -6,6 +6,7 @@ import { count, fixed } from "../draw/format";
 import { HeatMap } from "../draw/HeatMap";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
+import { Term } from "../glossary/Term";
 import { variableMatches } from "../model/circuit";
 import { variables } from "../model/task";
 import { compared, current, type Snapshot } from "../state/snapshot";
@@ -27,7 +28,7 @@ export function ComparePanel() {
       id="compare"
       title="Compare"
       numbers={numbers}
-      lead={`The same prompt in two networks of one task, or in one network at two moments.${changes ? ` The ${changes === 1 ? "intervention is" : `${changes} interventions are`} applied to both.` : ""}`}
+      lead={<>The same prompt in two networks of one task, or in one network at two moments, each with its answer on a <Term id="clock">clock</Term>.{changes ? ` The ${changes === 1 ? "intervention is" : `${changes} interventions are`} applied to both.` : ""}</>}
       controls={<Pickers other={other} />}
     >
       <div ref={ref} data-other={compared.value?.answer.prediction} data-own={current.value?.answer.prediction}>

@@ -4,6 +4,7 @@ import { percent } from "../draw/format";
 import { Term } from "../glossary/Term";
 import { bannedSlots, operandSlots, type Prompt } from "../model/prompt";
 import { tokenName } from "../model/task";
+import { asked } from "../model/padding";
 import { isTextForm, render } from "../model/text";
 import type { Model } from "../state/models";
 import { current, model, prompt, reading, stale, text } from "../state/snapshot";
@@ -27,7 +28,8 @@ export function PromptBar() {
             value={text.value}
             aria-invalid={error !== null}
             aria-describedby="prompt-error"
-            onInput={(e) => change({ text: e.currentTarget.value.slice(0, 400) || " ", padding: shown.padding.value })}
+            onInput={(e) => change({ text: e.currentTarget.value.slice(0, 400) || " " })}
+            onChange={tidy}
           />
           <p id="prompt-error" class="error" role="status" hidden={!error && !note}>
             {error && (
@@ -52,7 +54,7 @@ export function PromptBar() {
               class={`chip ${e.label === "answered wrong" ? "warn" : ""}`}
               aria-pressed={text.value === e.text}
               title={e.text}
-              onClick={() => change({ text: e.text, padding: 0 })}
+              onClick={() => change({ text: e.text, padding: e.padding })}
             >
               {e.label}
             </button>
@@ -112,9 +114,16 @@ function Badges({ prompt, model }: { prompt: Prompt; model: Model }) {
   );
 }
 
+/** Tokens that were typed become the text that all prompts are shown as, once the field is left. */
+function tidy(): void {
+  const { task } = entry.value;
+  if (!isTextForm(text.value, task) && reading.value?.error === null) change(asked(text.value, task));
+}
+
 function reroll(): void {
   const now = prompt.value;
   if (!now) return;
-  const seed = 1 + ((shown.padding.value + Math.floor(Math.random() * 997)) % 998);
+  const before = typeof shown.padding.value === "number" ? shown.padding.value : 0;
+  const seed = 1 + ((before + Math.floor(Math.random() * 997)) % 998);
   change({ text: isTextForm(text.value, now.task) ? shown.text.value : render(now.tokens, entry.value.task), padding: seed });
 }

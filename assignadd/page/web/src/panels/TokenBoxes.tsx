@@ -2,6 +2,7 @@
 
 import { roleClass } from "../draw/roles";
 import { isVariable, tokenName } from "../model/task";
+import { asked } from "../model/padding";
 import { isTextForm } from "../model/text";
 import type { Prompt } from "../model/prompt";
 import { prompt, text } from "../state/snapshot";
@@ -16,7 +17,7 @@ export function TokenBoxes() {
   const names = typed ?? now.tokens.map((t) => tokenName(task, t));
   const edit = (i: number, word: string): void => {
     const shown = names.map((name, j) => (i === j ? word.trim() || "." : name));
-    change({ text: shown.join(" "), padding: 0 });
+    change(asked(shown.join(" "), task));
   };
   return (
     <ol class="tokens" aria-label="Tokens">

@@ -44,8 +44,8 @@ export function TopBar() {
       <div class="top-tools">
         {!inStory && <SeedPicker />}
         <button type="button" id="story-button" class="primary" aria-pressed={inStory} onClick={() => (inStory ? leaveStory() : enterStory())}>{inStory ? "Leave the story" : "Read the story"}</button>
-        <button type="button" class="quiet wide-only" onClick={() => (opened.value = "all")}>Words</button>
-        <button type="button" class="quiet wide-only" onClick={() => void copy(location.href, "Link copied")} title="Copy a link to exactly this view">Link</button>
+        <button type="button" class="quiet" onClick={() => (opened.value = "all")}>Words</button>
+        <button type="button" class="quiet" onClick={() => void copy(location.href, "Link copied")} title="Copy a link to exactly this view">Link</button>
         <button type="button" class="quiet" aria-label={`Colours: ${shown.theme.value}`} title={`Colours: ${shown.theme.value}`} onClick={() => change({ theme: THEMES[(THEMES.indexOf(shown.theme.value) + 1) % 3] })}>
           {shown.theme.value === "auto" ? "◐" : shown.theme.value === "light" ? "☀" : "☾"}
         </button>

@@ -3,7 +3,8 @@
 import { signal, type Signal } from "@preact/signals";
 import { decodePrompts, decodeReference, wholeNumbers, type Reference } from "../data/decode";
 import { loadModel, loadWeights } from "../data/load";
-import type { Curves, Example } from "../data/types";
+import type { Curves } from "../data/types";
+import { asked, type Asked } from "../model/padding";
 import type { Prompt } from "../model/prompt";
 import { decodeMatrices, weightsOf, type Weights } from "../model/weights";
 import { entryOf } from "./store";
@@ -12,6 +13,9 @@ interface Exam {
   readonly prompts: readonly Prompt[];
   readonly labels: Int16Array;
   readonly sets: readonly (readonly [string, number, number])[];
+}
+interface Example extends Asked {
+  readonly label: string;
 }
 export interface Model {
   readonly key: string;
@@ -37,7 +41,8 @@ export function modelOf(key: string): Model | undefined {
     const data = await loadModel(key);
     const exam = { prompts: decodePrompts(data.exam.tokens, task), labels: wholeNumbers(data.exam.labels), sets: data.exam.sets };
     return {
-      key, curves: data.curves, measures: data.measures, examples: data.examples, exam,
+      key, curves: data.curves, measures: data.measures, exam,
+      examples: data.examples.map(({ label, text }) => ({ label, ...asked(text, task) })),
       reference: decodeReference(data.reference, task), isSeen: (n: number, m: number) => data.seen[n * task.modulus + m] === "1",
     };
   }).value;

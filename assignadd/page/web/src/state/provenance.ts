@@ -12,7 +12,8 @@ export function provenance() {
     run,
     seed,
     step: shown.step.value,
-    prompt: prompt.value && renderTokens(prompt.value.tokens, task),
+    prompt: prompt.value && render(prompt.value.tokens, task),
+    tokens: prompt.value && renderTokens(prompt.value.tokens, task),
     interventions: shown.interventions.value,
   };
 }

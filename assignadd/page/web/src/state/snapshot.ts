@@ -7,7 +7,7 @@ import type { Specification } from "../interventions/specification";
 import { circuitLogits } from "../model/circuit";
 import { forward, probabilities, type Edits, type Trace } from "../model/forward";
 import { argmax } from "../model/matrix";
-import { scattered } from "../model/padding";
+import { paddingOf, type PadsAt } from "../model/padding";
 import { marginOf } from "../model/routes";
 import { promptOf, type Prompt } from "../model/prompt";
 import { vocabularySize, type Task } from "../model/task";
@@ -133,11 +133,11 @@ function answerFrom(logits: Float32Array, truth: number): Answer {
   return { probabilities: probabilities(logits), prediction: argmax(logits), margin: marginOf(logits, truth), truth };
 }
 
-function read(text: string, padding: number, task: Task): Reading {
+function read(text: string, padding: PadsAt, task: Task): Reading {
   const full = withAssignment(text, task);
   const note = full === null ? "" : `Read as ${full}: every sequence has an assignment.`;
   try {
-    return { prompt: promptOf(parse(full ?? text, task, scattered(padding)), task), error: null, note };
+    return { prompt: promptOf(parse(full ?? text, task, paddingOf(padding)), task), error: null, note };
   } catch (error) {
     if (error instanceof ParseError) return { prompt: null, error };
     throw error;

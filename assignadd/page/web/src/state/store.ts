@@ -2,7 +2,9 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { Index, ModelEntry } from "../data/types";
-import type { Specification } from "../interventions/specification";
+import { toJson, type Specification } from "../interventions/specification";
+import { asked } from "../model/padding";
+import { isTextForm } from "../model/text";
 import { fromAddress, toAddress, type At, type View } from "./view";
 
 const EMPTY: Index = {
@@ -123,19 +125,53 @@ function move(from: typeof past, to: typeof past): void {
   });
 }
 
+/** What Back and Forward move between. The step, the node and the like only change the address of where one is. */
+const PLACE: readonly (keyof View)[] = ["model", "text", "padding", "interventions", "compare", "section"];
+/** Milliseconds until a change is in the address; longer while something is typed, so that a prompt is one place. */
+const PAUSE = { otherwise: 120, typing: 700 } as const;
+
 /** Takes the address as the view, and from then on keeps the two alike. */
 export function followAddress(): void {
   const usual = usualView(index.value);
-  view.value = legal(fromAddress(location.hash, usual));
+  const read = (): View => {
+    const found = legal(fromAddress(location.hash, usual));
+    return { ...found, ...tokensAsText(found) };
+  };
+  view.value = read();
+  let entered = placeOf(view.value);
   let due = 0;
-  effect(() => {
+  const write = (): void => {
     const address = `#${toAddress(view.value, usual)}`;
+    const place = placeOf(view.value);
+    if (place !== entered) history.pushState(null, "", address);
+    else if (location.hash !== address) history.replaceState(null, "", address);
+    entered = place;
+  };
+  effect(() => {
+    void view.value;
     clearTimeout(due);
-    due = window.setTimeout(() => {
-      if (location.hash !== address) history.replaceState(null, "", address);
-    }, 120);
+    due = window.setTimeout(write, document.activeElement?.id === "prompt" ? PAUSE.typing : PAUSE.otherwise);
   });
   window.addEventListener("hashchange", () => {
-    if (location.hash !== `#${toAddress(view.value, usual)}`) view.value = legal(fromAddress(location.hash, usual));
+    if (location.hash === `#${toAddress(view.value, usual)}`) return;
+    const before = view.value.interventions;
+    batch(() => {
+      view.value = read();
+      entered = placeOf(view.value);
+      if (toJson(before) === toJson(view.value.interventions)) return;
+      past.value = [...past.value, before];
+      future.value = [];
+    });
   });
+}
+
+function placeOf(of: View): string {
+  const place = { ...of, ...tokensAsText(of) };
+  return JSON.stringify(PLACE.map((part) => place[part]));
+}
+
+/** A prompt that is written as a list of tokens, in the form that all prompts are shown in. */
+function tokensAsText({ model, text }: View): Partial<View> {
+  const { task } = entryOf(model);
+  return !text || isTextForm(text, task) ? {} : asked(text, task);
 }

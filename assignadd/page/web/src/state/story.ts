@@ -5,9 +5,10 @@ import type { View } from "./view";
 
 let before: View | null = null;
 
+/** From its beginning: the first section brings its own prompt. */
 export function enterStory(): void {
   before = view.value;
-  change({ section: 0 });
+  change({ section: 0, text: "" });
 }
 
 export function leaveStory(): void {

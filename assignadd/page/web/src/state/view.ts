@@ -1,5 +1,6 @@
 /** Everything that decides what the page shows, as one value, and that value as an address. */
 
+import type { PadsAt } from "../model/padding";
 import { specification, toJson, type Specification } from "../interventions/specification";
 
 export type Theme = "auto" | "light" | "dark";
@@ -13,9 +14,9 @@ export interface At {
   readonly step: number;
 }
 export interface View extends At {
-  /** The prompt as typed, and the seed that scatters its padding (0: all in front). */
+  /** The prompt as typed, and where its PADs stand. */
   readonly text: string;
-  readonly padding: number;
+  readonly padding: PadsAt;
   readonly interventions: Specification;
   readonly compare: At | null;
   readonly quantity: "weights" | "scores";
@@ -64,7 +65,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   m: { write: (v) => v.model, read: (t) => ({ model: t }) },
   s: { write: (v) => String(v.step), read: (t) => ({ step: whole(t) }) },
   p: { write: (v) => v.text, read: (t) => ({ text: t.slice(0, 400) }) },
-  r: { write: (v) => String(v.padding), read: (t) => ({ padding: whole(t) }) },
+  r: { write: (v) => (typeof v.padding === "number" ? String(v.padding) : v.padding.join(".")), read: (t) => ({ padding: t.includes(".") ? t.split(".").map(whole) : whole(t) }) },
   i: { write: (v) => toJson(v.interventions), read: (t) => ({ interventions: specification(JSON.parse(t)) }) },
   c: { write: (v) => (v.compare ? `${v.compare.model}@${v.compare.step}` : ""), read: (t) => ({ compare: t ? at(t) : null }) },
   q: { write: (v) => v.quantity, read: (t) => ({ quantity: oneOf(t, ["weights", "scores"]) }) },

@@ -3,7 +3,7 @@
 import { count, fixed, percent } from "../draw/format";
 import type { Claim } from "../data/types";
 
-export function Verdict({ claim }: { claim: Claim }) {
+export function Verdict({ claim, why }: { claim: Claim; why: string | null | undefined }) {
   const tone = claim.verdict === "holds" ? "good" : claim.verdict === "does not hold" ? "bad" : "mixed";
   return (
     <section class={`claim ${tone}`} data-claim={claim.id} data-verdict={claim.verdict} title={`${claim.id}. ${claim.rule}. ${claim.comment}`}>
@@ -13,6 +13,7 @@ export function Verdict({ claim }: { claim: Claim }) {
         <div><dt>{claim.unit === "seeds" ? "many seeds" : "this network"}</dt><dd>{measured(claim)}</dd></div>
         <div><dt>verdict</dt><dd class="said">{tone === "good" ? "✓ " : tone === "bad" ? "✗ " : "◐ "}{claim.verdict}</dd></div>
       </dl>
+      {why && <p class="why">{why}</p>}
     </section>
   );
 }

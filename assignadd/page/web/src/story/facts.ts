@@ -3,7 +3,7 @@
 import { percent } from "../draw/format";
 import type { ModelEntry } from "../data/types";
 import type { Specification } from "../interventions/specification";
-import { scattered } from "../model/padding";
+import { paddingOf, type PadsAt } from "../model/padding";
 import { promptOf, type Prompt } from "../model/prompt";
 import { isAddition, tokenName, variables, type Task } from "../model/task";
 import { parse, ParseError } from "../model/text";
@@ -40,9 +40,9 @@ export function snapshotOf(of: ModelEntry, view: Partial<View>, list: Specificat
   return made && snapshot(made.weights, prompt, made.edits);
 }
 
-export function readable(text: string, task: Task, padding: number): Prompt | undefined {
+export function readable(text: string, task: Task, padding: PadsAt): Prompt | undefined {
   try {
-    return promptOf(parse(text, task, scattered(padding)), task);
+    return promptOf(parse(text, task, paddingOf(padding)), task);
   } catch (error) {
     if (error instanceof ParseError) return undefined;
     throw error;

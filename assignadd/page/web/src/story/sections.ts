@@ -3,9 +3,10 @@
 import { count, fixed, percent } from "../draw/format";
 import type { Index, ModelEntry } from "../data/types";
 import { networkFrequencies, spectrumOf } from "../model/fourier";
+import type { Asked } from "../model/padding";
 import { operandSlots } from "../model/prompt";
 import { isAddition } from "../model/task";
-import { partName, partsOf } from "../model/waves";
+import { adderMistakes, partName, partsOf } from "../model/waves";
 import { doubles } from "../panels/PopulationPanel";
 import { summary } from "../panels/TrainingPanel";
 import { addIntervention } from "../state/interventions";
@@ -14,7 +15,7 @@ import { change } from "../state/store";
 import type { View } from "../state/view";
 import { accuracies, accuracy, answered, heldOutDouble, PADDING, readable, share, snapshotOf, sumOf, tokenAt } from "./facts";
 
-export type Figure = "circuit" | "step" | "break" | "training" | "population";
+export type Figure = "circuit" | "step" | "break" | "curve" | "population";
 export interface Try {
   readonly label: string;
   readonly act: () => void;
@@ -29,7 +30,17 @@ export interface Section {
   /** Computed from `set`, so that it stays true while the reader tries things. */
   readonly sentences: () => readonly (string | null | undefined)[];
   readonly tries: () => readonly Try[];
+  /** Why a claim that the section quotes comes out as it does, by the claim's id. */
+  readonly reasons?: Readonly<Record<string, () => string | null>>;
 }
+
+/** The claim that tells the accuracy on a set: where it is quoted, no sentence gives that number again. */
+const TOLD_BY: Readonly<Record<string, string>> = {
+  "1-var add-restricted": "over-98-1-var-add-restricted",
+  "2-var add-restricted": "over-98-2-var-add-restricted",
+  "1-var var-restricted": "over-98-1-var-var-restricted",
+  "0-var doubles": "held-out-pairs-99.4:doubles",
+};
 
 /** The sections that this page's networks can show. */
 export function sectionsOf(index: Index): Section[] {
@@ -37,10 +48,11 @@ export function sectionsOf(index: Index): Section[] {
   const other = index.models.find((m) => m.task === told.task && !m.binds);
   const moving = told.steps.length > 1 ? told : index.models.find((m) => m.steps.length > 1 && m.binds);
   return [
-    ...howSections(told),
+    ...howSections(told, index),
     ...(moving ? [when(moving, moving === told, index)] : []),
     ...(index.population?.census || (other && told.binds) ? [always(told, other, index)] : []),
     ...(accuracy(told, "0-var doubles") ? [unseen(told, index)] : []),
+    ending(told),
   ];
 }
 
@@ -50,10 +62,16 @@ function at(m: ModelEntry, part: Partial<View> = {}): Partial<View> {
 
 function example(m: ModelEntry, label: string): Try[] {
   const found = modelOf(m.key)?.examples.find((e) => e.label === label);
-  return found ? [{ label: `${label}: ${found.text}`, act: () => change({ text: found.text, padding: 0 }) }] : [];
+  return found ? [{ label: `${label}: ${found.text}`, act: () => change({ text: found.text, padding: found.padding }) }] : [];
 }
 
-function howSections(m: ModelEntry): Section[] {
+/** Those of the sets whose accuracy no claim of the story tells. */
+function untold(index: Index, sets: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] {
+  const quoted = new Set(index.ledger.map((claim) => claim.id));
+  return sets.filter(([set]) => !quoted.has(TOLD_BY[set]));
+}
+
+function howSections(m: ModelEntry, index: Index): Section[] {
   const T = m.task.length;
   const base = at(m);
   const prompt = readable(sumOf(m.task), m.task, PADDING);
@@ -68,7 +86,8 @@ function howSections(m: ModelEntry): Section[] {
         return [
           "The prompt gives letters their numbers, then asks for two of them, or for a letter and a number. Nothing but the letter says which number is meant.",
           now && `Here the network answers ${answered(now)}.`,
-          `Over ${count(m.accuracies["1-var train"]?.[3] ?? 0)} fresh prompts of each kind it answers ${accuracies(m, [["1-var train", "with one variable"], ["2-var train", "with two"], ["2-var add-restricted", "with two whose numbers it never saw added"]])}.`,
+          `Over ${count(m.accuracies["1-var train"]?.[3] ?? 0)} fresh prompts of each kind that training had it answers ${accuracies(m, [["1-var train", "with one variable"], ["2-var train", "with two"]])}. The harder test is with numbers that it never saw added.`,
+          stated(accuracies(m, untold(index, [["1-var add-restricted", "with one variable"], ["2-var add-restricted", "with two"]])), "Of these it answers"),
         ];
       },
       tries: () => [...example(m, "two variables"), { label: `two numbers alone: 17${m.task.operator}19=?`, act: () => change({ text: `${17 % m.task.modulus}${m.task.operator}${19 % m.task.modulus}=?`, padding: 0 }) }],
@@ -132,34 +151,63 @@ function howSections(m: ModelEntry): Section[] {
         const k = part?.frequency;
         return typeof k === "number" ? [{ label: `remove frequency ${k}`, act: () => addIntervention({ action: "zero", hook: "blocks.1.mlp.hook_post", frequencies: [k] }) }] : [];
       },
+      reasons: { "ov-mlp-99.94": () => whatTheAdderGetsWrong(m), "fourier-best-neuron:median": () => howPureNeuronsAre(m) },
     },
     {
       id: "new", title: "Does it remember, or does it know?", figures: ["circuit"], set: { ...base, ...textOf(m, "held-out pair") },
       sentences: () => [
         "Training left some pairs of numbers out, and never put some letters into one of the two slots.",
-        `Of such sums the network answers ${accuracies(m, [["0-var add-restricted", "of literals with a held-out pair"], ["1-var var-restricted", "with a variable in a banned slot"], ["2-var var-restricted (2)", "with two"], ["2-var doubly held out (2)", "with two and a held-out pair"]])}.`,
+        stated(accuracies(m, untold(index, [["0-var add-restricted", "of literals with a held-out pair"], ["1-var var-restricted", "with one variable, in a banned slot"], ["2-var var-restricted (2)", "with two variables in banned slots"], ["2-var doubly held out (2)", "with two in banned slots and a held-out pair"]])), "Of such sums the network answers"),
       ],
       tries: () => [...example(m, "banned slot"), ...example(m, "both slots banned"), ...example(m, "answered wrong")],
     },
   ];
 }
 
+/** A sentence, if there is something to tell. */
+function stated(what: string, beginning: string): string | null {
+  return what ? `${beginning} ${what}.` : null;
+}
+
+function whatTheAdderGetsWrong(m: ModelEntry): string | null {
+  const now = snapshotOf(m, at(m));
+  const model = modelOf(m.key);
+  if (!now || !model) return null;
+  const wrong = adderMistakes(now.weights, m.task);
+  if (!wrong.length) return null;
+  const doubles = wrong.filter(([a, b]) => a === b && !model.isSeen(a, b));
+  const names = wrong.slice(0, 8).map(([a, b]) => `${a}${m.task.operator}${b}`);
+  const kind = doubles.length === wrong.length ? "all of them doubles n + n that training left out" : `${doubles.length} of them doubles n + n that training left out`;
+  return `Why: it gets ${wrong.length} of the ${count(m.task.modulus ** 2)} pairs wrong (${names.join(", ")}${wrong.length > names.length ? ", …" : ""}), ${kind}. Every other pair comes out right. “What did the paper not see?” goes on from here.`;
+}
+
+function howPureNeuronsAre(m: ModelEntry): string | null {
+  const now = snapshotOf(m, at(m));
+  if (!now) return null;
+  const { waves } = spectrumOf(now.weights, m.task.modulus);
+  const pure = waves.filter((w) => w.share >= 0.9).length;
+  return `Why: the paper shows its best neuron, and most others mix frequencies. Of the ${count(waves.length)} neurons ${count(pure)} reach 90 %. The wave of a frequency in the figure is what all its neurons add together; the network answers right with impure ones.`;
+}
+
+function promptOf(found: Asked | null | undefined): Partial<View> {
+  return found ? { text: found.text, padding: found.padding } : {};
+}
+
 function textOf(m: ModelEntry, label: string): Partial<View> {
-  const found = modelOf(m.key)?.examples.find((e) => e.label === label);
-  return found ? { text: found.text, padding: 0 } : {};
+  return promptOf(modelOf(m.key)?.examples.find((e) => e.label === label));
 }
 
 /** The training of the story's network, or of another one on the page where that has a single checkpoint. */
 function when(m: ModelEntry, told: boolean, index: Index): Section {
   const spike = m.phases.spikes[0];
-  const text = m.telling.first;
+  const shown = m.telling.first;
   const [before, after] = spike?.checkpoints ?? [];
   return {
     // The claims that are quoted under "when" are of the story's network.
-    id: told ? "when" : "when-another", title: "When does it learn this?", figures: ["training", "circuit"],
-    set: at(m, { ...(text && { text, padding: 0 }), ...(before !== undefined && { step: before }) }),
+    id: told ? "when" : "when-another", title: "When does it learn this?", figures: ["circuit", "curve"],
+    set: at(m, { ...promptOf(shown), ...(before !== undefined && { step: before }) }),
     sentences: () => {
-      const ends = text && spike ? [before, after].map((step) => snapshotOf(m, { text, step, padding: 0 })) : [];
+      const ends = shown && spike ? [before, after].map((step) => snapshotOf(m, { ...shown, step })) : [];
       return [
         told ? null : `The network above is here as it was at the end. Another one is here at ${m.steps.length} moments of its training: seed ${m.seed} of ${m.run}, with ${m.task.n_vars} variables and numbers below ${m.task.modulus}.`,
         summary(m, index.rules),
@@ -176,7 +224,7 @@ function when(m: ModelEntry, told: boolean, index: Index): Section {
 
 function always(told: ModelEntry, other: ModelEntry | undefined, index: Index): Section {
   const census = index.population?.census;
-  const set = other ? at(other, { ...(other.telling.end && { text: other.telling.end, padding: 0 }) }) : at(told);
+  const set = other ? at(other, promptOf(other.telling.end)) : at(told);
   return {
     id: "always", title: "Does every seed learn it?", figures: other ? ["circuit", "population"] : ["population", "circuit"], set,
     sentences: () => [
@@ -194,10 +242,17 @@ function unseen(m: ModelEntry, index: Index): Section {
   return {
     id: "unseen", title: "What did the paper not see?", figures: ["circuit"], set: at(m, double ? { text: double, padding: 0 } : {}),
     sentences: () => [
-      `Doubles. Of the sums n + n that training left out, this network answers ${accuracy(m, "0-var doubles")}; of other held-out pairs ${accuracies(m, [["0-var mirror seen", "where the other order was seen"], ["0-var neither order", "where neither was"]])}.`,
+      "Doubles: sums n + n that training left out.",
+      stated(accuracies(m, untold(index, [["0-var doubles", "of the held-out doubles"]])), "This network answers"),
+      stated(accuracies(m, [["0-var mirror seen", "where the other order was seen"], ["0-var neither order", "where neither was"]]), "Of other held-out pairs it answers"),
       census && doubles(census),
       "And seeds that stay stuck: the section above.",
     ],
     tries: () => (double ? [{ label: `a held-out double: ${double}`, act: () => change({ text: double, padding: 0, interventions: [] }) }, ...example(m, "answered wrong")] : example(m, "answered wrong")),
   };
+}
+
+/** The sentences are those of `Ending`. */
+function ending(m: ModelEntry): Section {
+  return { id: "open", title: "What is open, and where to go on", figures: ["circuit"], set: at(m), sentences: () => [], tries: () => [] };
 }

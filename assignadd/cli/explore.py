@@ -1,0 +1,72 @@
+"""assignadd explore"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from assignadd.cli import options
+from assignadd.cli.options import Parallel, positional
+from assignadd.cli.screen import console, note, say
+from assignadd.config import require_built_in
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explore(Parallel):
+    """Write an interactive page of trained models: open its index.html, from disk or from any web host.
+
+    Without arguments and without runs of yours, the page of the package's networks is there in two seconds.
+    """
+
+    runs: tuple[str, ...] = positional(())
+    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
+    small-trajectory, a network whose training can be played."""
+    out: Path = Path("explorer")
+    """The folder of the page."""
+    checkpoints: int = 60
+    """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
+    ledger: bool = True
+    """Measure the claims that the story quotes."""
+    census: Path | None = None
+    """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
+    where the task is the same."""
+
+    def main(self) -> None:
+        options.within("checkpoints", self.checkpoints, 2, 100_000)
+        page = self._unpacked() if self._is_ready_made() else self._exported()
+        size = sum(file.stat().st_size for file in self.out.rglob("*") if file.is_file())
+        say(f"{page}: {size / 1e6:.1f} MB in all")
+
+    def _is_ready_made(self) -> bool:
+        """Whether the page asked for is the one that comes with the package."""
+        unchanged = Explore(out=self.out, threads=self.threads)
+        return self == unchanged and not any(Path("runs").rglob("manifest.json"))
+
+    def _unpacked(self) -> Path:
+        from assignadd.page.ready import unpack
+
+        note(options.NO_RUN_GIVEN)
+        return unpack(self.out)
+
+    def _exported(self) -> Path:
+        from assignadd.page.export import Settings, export
+        from assignadd.runs.folder import Run, shipped
+        from assignadd.training.trainer import prepare
+
+        runs = [options.run_or_newest(name) for name in self.runs or (None,)]
+        if not self.runs and runs[0].path == shipped(options.SHIPPED):
+            runs.append(Run.open(shipped(options.TRAJECTORY)))
+        for run in runs:
+            require_built_in(run.config, "explore")
+            prepare("cpu", self.cores, run.config)
+            step, stack = run.at()
+            for reason in run.unsound(step, stack).values():
+                note(f"{reason}; it is left out")
+        settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
+        command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
+        with console.status("reading") as status:
+            page = export(runs, self.out, settings, command, status.update)
+        if len({run.config.task for run in runs}) > 1:
+            names = " and ".join(run.name for run in runs)
+            say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
+        return page
