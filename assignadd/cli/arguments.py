@@ -52,10 +52,12 @@ class Argument:
         return self.default is MISSING
 
     @property
-    def types(self) -> set[Any]:
-        """The types that one value may have, such as int and NoneType, or the words of a Literal."""
+    def kind_parts(self) -> set[Any]:
+        """The field's type and what it is made of, two levels down: `tuple[int, ...] | None` has both int and NoneType.
+
+        Those of a Literal are its words.
+        """
         parts = [self.kind, *get_args(self.kind)]
-        # One level further down too: tuple[int, ...] | None holds int inside the tuple.
         return {inner for part in parts for inner in (part, *get_args(part))}
 
     @property
@@ -66,9 +68,9 @@ class Argument:
             return name.removesuffix("S") if self.takes_many else name  # RUN... for the field `runs`
         if get_origin(self.kind) is Literal:
             return "{" + ",".join(get_args(self.kind)) + "}"
-        if int in self.types:
+        if int in self.kind_parts:
             return "N"
-        return "X" if float in self.types else self.name.rpartition(".")[2].upper()
+        return "X" if float in self.kind_parts else self.name.rpartition(".")[2].upper()
 
     @property
     def synopsis(self) -> str:
@@ -86,19 +88,19 @@ class Argument:
 
     def _value_of_word(self, word: str) -> Any:
         """One word as None, a path, a string or a number, whichever the field's type says."""
-        if word == "None" and NoneType in self.types:
+        if word == "None" and NoneType in self.kind_parts:
             return None
-        if Path in self.types:
+        if Path in self.kind_parts:
             return Path(word)
-        if str in self.types or word in self.types:  # a word of a Literal is in its types
+        if str in self.kind_parts or word in self.kind_parts:  # a word of a Literal is one of its parts
             return word
         if get_origin(self.kind) is Literal:
             raise ConfigError(self.name, word, one_of(word, get_args(self.kind)))
         try:
-            return int(word) if int in self.types else float(word)
+            return int(word) if int in self.kind_parts else float(word)
         except ValueError:
             section, _, setting = self.name.rpartition(".")
-            number = "a whole number" if int in self.types else "a number"
+            number = "a whole number" if int in self.kind_parts else "a number"
             raise ConfigError(self.name, word, accepted(section, setting) or number) from None
 
 

@@ -76,13 +76,12 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
     Operand variables are where the operands are assigned, and operand numbers what is assigned to them there.
     """
     operand_variables = positions.mask("first_variable") | positions.mask("second_variable")
-    assigned_numbers = positions.mask("assigned")
-    operand_numbers = assigned_numbers & ~positions.mask("distractors")
+    distractors = positions.mask("distractors")  # assigned numbers that are no operand's value
     return {
         "operand variable": operand_variables,
-        "operand number": operand_numbers,
+        "operand number": positions.mask("assigned") & ~distractors,
         "other variable": positions.mask("variables") & ~operand_variables,
-        "other number": assigned_numbers & ~operand_numbers,
+        "other number": distractors,
         "PAD": positions.mask("pads"),
         "+": positions.mask("plus"),
         "first": positions.mask("first"),
