@@ -45,7 +45,7 @@ class Report(Judging):
         networks = read_networks(self.runs, self.step, self.n, "report")
         from assignadd.report.reproduction import own_section
 
-        own = own_section(self.with_, stated) if stated else None  # refuses a label
+        own = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
         command = self.command.replace("assignadd claims", "assignadd report", 1)
         report_on_screen(networks, self, self.out, command, processes, own)
 

@@ -103,6 +103,7 @@ def own_section(
     figures = tuple(figure for _, of_file in stated for figure in of_file)
     known = {record.label for section in SECTIONS for record in section.figures}
     for record in figures:
+        # Labels that begin with `accuracies` are those of the curves of each network.
         if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
             expected = "letters, digits, - and _, and no label that the report has already"
             raise ConfigError("label", record.label, expected)

@@ -211,7 +211,7 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
     ax.set_aspect("equal")
     bar(image, ax, "attention score", extend="both")
 
-    def span(group: str) -> tuple[float, float]:
+    def span(group: str) -> tuple[float, float]:  # the first and the last cell of a group, as drawn
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
