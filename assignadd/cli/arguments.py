@@ -53,10 +53,7 @@ class Argument:
 
     @property
     def kind_parts(self) -> set[Any]:
-        """The field's type and what it is made of, two levels down: `tuple[int, ...] | None` has both int and NoneType.
-
-        Those of a Literal are its words.
-        """
+        """The field's type and its parts, two levels down: int of `tuple[int, ...] | None`, the words of a Literal."""
         parts = [self.kind, *get_args(self.kind)]
         return {inner for part in parts for inner in (part, *get_args(part))}
 
@@ -218,7 +215,7 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
             values["typed"] = shlex.join(["assignadd", *command.split(), *words])
         elif field.name == "settings":
             values["settings"] = _config(values, settings)
-        elif field.name == "task":
+        elif field.name == "task":  # `ask show` has settings of the task alone
             values["task"] = _config(values, settings).task
     return kind(**values)
 

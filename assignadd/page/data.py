@@ -134,10 +134,8 @@ def _scale(colour_map: str) -> list[str]:
     return [to_hex(colormaps[colour_map](i / (STOPS - 1))) for i in range(STOPS)]
 
 
-# How many sequences the exam of the page has in all.
-EXAM = 512
-# A wrong answer is looked for in this many sequences of every evaluation set.
-SEARCHED = 400
+EXAM = 512  # sequences in all of the exam that the page gives
+SEARCHED = 400  # sequences of every evaluation set in which a wrong answer is looked for
 # The example of the paper's section 3, where the task has these letters and numbers.
 PAPER = "c=1, b=17, a=42, b+19=?"
 

@@ -224,9 +224,8 @@ class FourierSharesData(FigureData):
 
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
     model = stack.models(0)
-    # In the order of the fields.
     arrays = (waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model))
-    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))
+    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))  # in the order of the fields
 
 
 CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted as nearly a wave

@@ -317,7 +317,7 @@ def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
         )
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)
-    compared = np.where(data.admissible, data.positions, -np.inf)
+    compared = np.where(data.admissible, data.positions, -np.inf)  # a row without a key is all -inf
     cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")

@@ -130,10 +130,10 @@ class PathPatching:
         layer_1 = self._layer_1(patched)
         pattern = self.model.pattern(self._read(KEY, layer_1, patched), self._read(QUERY, layer_1, patched)[:, -1])
         layer_2 = self.model.attention_output(pattern, self._read(VALUE, layer_1, patched))  # at `=`, (B, d)
-        mean = self.trace.attention_output.mean(0)
+        mean_of_layer_2 = self.trace.attention_output.mean(0)
         into = {}  # what MLP2 and the unembedding read at `=`
         for receiver in (MLP2, LOGITS):
-            from_layer_2 = mean if Path(LAYER_2, "=", receiver) in patched else layer_2
+            from_layer_2 = mean_of_layer_2 if Path(LAYER_2, "=", receiver) in patched else layer_2
             into[receiver] = self._read(receiver, layer_1, patched)[:, -1] + from_layer_2
         mlp_out = self.model.mlp(into[MLP2])
         if Path(MLP2, "=", LOGITS) in patched:

@@ -169,7 +169,7 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
     long = replace(s, T=256, beta=None)
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     # With e^beta = sqrt T, the attention to PADs is of order 1/T.
-    N = max(199, s.V)
+    N = max(199, s.V)  # V is at most N
     at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
     at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
     return [
