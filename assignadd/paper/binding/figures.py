@@ -234,7 +234,7 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     some_positions = (first_position + t for t in thinned(T, 12))
     named = [*every_tenth_number, *other_tokens, *some_positions]
 
-    def middle(first: int, last: int) -> float:
+    def middle(first: int, last: int) -> float:  # of these rows, as drawn
         return float(starts[first] + starts[last + 1] - 1) / 2
 
     ticks = [middle(row, row) for row in named]

@@ -272,13 +272,13 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # why it is not defined, or None
+    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # what it lacks, empty for nothing
     if networks and all(reasons):
         comment = f"Not defined for this architecture: it {reasons[0]}."
         return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
     tested: dict[Network, dict[str, OfTraining]] = {}
-    for network, not_defined in zip(networks, reasons, strict=True):
-        if not not_defined and binds(network):
+    for network, reason in zip(networks, reasons, strict=True):
+        if not reason and binds(network):
             numbers = of_training(theory_gradient_of(network))
             if numbers:
                 tested[network] = numbers
