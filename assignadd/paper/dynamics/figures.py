@@ -293,9 +293,9 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
     The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
     """
-    i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
-    i_first = np.searchsorted(steps, spike.before - AROUND)
-    i_last = np.searchsorted(steps, spike.after + AROUND, side="right") - 1
+    i_before, i_after = np.searchsorted(steps, [spike.before, spike.after]).tolist()
+    i_first = int(np.searchsorted(steps, spike.before - AROUND))
+    i_last = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
     # At least `AT_LEAST` checkpoints on either side, of which i_before and i_after are the nearest.
     i_first = max(0, min(i_first, i_before - (AT_LEAST - 1)))
     i_last = min(len(steps) - 1, max(i_last, i_after + (AT_LEAST - 1)))
