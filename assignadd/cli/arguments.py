@@ -52,10 +52,9 @@ class Argument:
         return self.default is MISSING
 
     @property
-    def types(self) -> set[Any]:
-        """The types that one value may have, such as int and NoneType, or the words of a Literal."""
+    def kind_parts(self) -> set[Any]:
+        """The field's type and its parts, two levels down: int of `tuple[int, ...] | None`, the words of a Literal."""
         parts = [self.kind, *get_args(self.kind)]
-        # One level further down too: tuple[int, ...] | None holds int inside the tuple.
         return {inner for part in parts for inner in (part, *get_args(part))}
 
     @property
@@ -66,9 +65,9 @@ class Argument:
             return name.removesuffix("S") if self.takes_many else name  # RUN... for the field `runs`
         if get_origin(self.kind) is Literal:
             return "{" + ",".join(get_args(self.kind)) + "}"
-        if int in self.types:
+        if int in self.kind_parts:
             return "N"
-        return "X" if float in self.types else self.name.rpartition(".")[2].upper()
+        return "X" if float in self.kind_parts else self.name.rpartition(".")[2].upper()
 
     @property
     def synopsis(self) -> str:
@@ -86,19 +85,19 @@ class Argument:
 
     def _value_of_word(self, word: str) -> Any:
         """One word as None, a path, a string or a number, whichever the field's type says."""
-        if word == "None" and NoneType in self.types:
+        if word == "None" and NoneType in self.kind_parts:
             return None
-        if Path in self.types:
+        if Path in self.kind_parts:
             return Path(word)
-        if str in self.types or word in self.types:  # a word of a Literal is in its types
+        if str in self.kind_parts or word in self.kind_parts:  # a word of a Literal is one of its parts
             return word
         if get_origin(self.kind) is Literal:
             raise ConfigError(self.name, word, one_of(word, get_args(self.kind)))
         try:
-            return int(word) if int in self.types else float(word)
+            return int(word) if int in self.kind_parts else float(word)
         except ValueError:
             section, _, setting = self.name.rpartition(".")
-            number = "a whole number" if int in self.types else "a number"
+            number = "a whole number" if int in self.kind_parts else "a number"
             raise ConfigError(self.name, word, accepted(section, setting) or number) from None
 
 
@@ -216,7 +215,7 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
             values["typed"] = shlex.join(["assignadd", *command.split(), *words])
         elif field.name == "settings":
             values["settings"] = _config(values, settings)
-        elif field.name == "task":
+        elif field.name == "task":  # `ask show` has settings of the task alone
             values["task"] = _config(values, settings).task
     return kind(**values)
 

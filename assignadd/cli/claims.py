@@ -61,7 +61,7 @@ class Judging(Measuring):
         """The command line of `assignadd claims` that judges the same claims on the same networks and populations."""
         words = ["assignadd", "claims", *self.runs]
         for name in ("step", "n", "seeds", "with_", "census", "fraction", "two_var"):
-            value = getattr(self, name, None)
+            value = getattr(self, name, None)  # `report` has no --seeds
             if value != getattr(Claims, name):  # the default
                 words.append("--" + name.rstrip("_").replace("_", "-"))
                 words += map(str, value if isinstance(value, tuple) else [value])

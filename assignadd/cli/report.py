@@ -45,7 +45,7 @@ class Report(Judging):
         networks = read_networks(self.runs, self.step, self.n, "report")
         from assignadd.report.reproduction import own_section
 
-        own = own_section(self.with_, stated) if stated else None  # refuses a label
+        own = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
         command = self.command.replace("assignadd claims", "assignadd report", 1)
         report_on_screen(networks, self, self.out, command, processes, own)
 
@@ -64,10 +64,10 @@ def report_on_screen(
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.report.reproduction import claim_report, drawing_pictures, not_drawn, write_page
+    from assignadd.report.reproduction import drawing_pictures, make_report_folder, not_drawn, write_page
 
     populations = judging.populations(networks)
-    claim_report(out)  # better to fail now than after measuring
+    make_report_folder(out)  # better to fail now than after measuring
     for run in runs_of(networks):
         note_not_defined(run.config)
         measured_table(run, processes)  # stored beside the run
@@ -121,11 +121,11 @@ class Reproduce(OnDevice, Measuring):
         options.within("wanted", self.wanted, 1, MOST_SEEDS)
         from assignadd.dynamics.trajectory import accuracy_curves
         from assignadd.network import networks_of
-        from assignadd.report.reproduction import claim_report
+        from assignadd.report.reproduction import make_report_folder
         from assignadd.runs.folder import default_folder, open_run
         from assignadd.training.trainer import prepare
 
-        claim_report(self.out)  # better to fail now than after the training
+        make_report_folder(self.out)  # better to fail now than after the training
         runs = []
         n_binding = 0
         for first_seed in range(0, MOST_SEEDS, SEEDS_PER_ROUND):

@@ -225,41 +225,40 @@ def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
 
     Cells stand side by side if the screen is wide enough for it; else a row is a paragraph, and there are no headings.
     """
-    columns = [
+    shown = [
         _Cells(column, [row[i] for row in table.rows])
         for i, column in enumerate(table.columns)
         if column.only in ("", "people")
     ]
     for gap in (2, 1):  # spaces between two columns
-        gaps = gap * (len(columns) - 1)
-        widths = _widths(columns, console.width - gaps)
+        gaps = gap * (len(shown) - 1)
+        widths = _widths(shown, console.width - gaps)
         if widths:
-            headings = [(cells.column.heading, "bold") for cells in columns]
+            headings = [(cells.column.heading, "bold") for cells in shown]
             rule = Text("─" * (sum(widths) + gaps), "dim")
             rows = [
-                [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in columns]
+                [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in shown]
                 for i in range(len(table.rows))
             ]
-            in_lines = [_side_by_side(columns, texts, widths, gap) for texts in (headings, *rows)]
-            return [*in_lines[0], rule], in_lines[1:]
-    shown = [cells.column for cells in columns]
-    values = zip(*(cells.values for cells in columns), strict=True)
-    return [], [_row_as_paragraph(shown, row) for row in values]
+            heading_lines, *row_lines = [_side_by_side(shown, texts, widths, gap) for texts in (headings, *rows)]
+            return [*heading_lines, rule], row_lines
+    values = zip(*(cells.values for cells in shown), strict=True)
+    return [], [_row_as_paragraph([cells.column for cells in shown], row) for row in values]
 
 
-def _widths(columns: Sequence[_Cells], total: int) -> list[int]:
+def _widths(shown: Sequence[_Cells], total: int) -> list[int]:
     """The width of each column, at most `total` characters in all; empty where even the narrowest do not fit.
 
     Those that need the fewest characters more than their narrowest are served first, each with what it needs, but at
     most an equal share of what is left.
     """
-    widths = [cells.narrowest for cells in columns]
+    widths = [cells.narrowest for cells in shown]
     left = total - sum(widths)
     if left < 0:
         return []
-    wishes = [cells.widest - cells.narrowest for cells in columns]
-    columns_left = len(columns)
-    for i in sorted(range(len(columns)), key=wishes.__getitem__):
+    wishes = [cells.widest - cells.narrowest for cells in shown]
+    columns_left = len(shown)
+    for i in sorted(range(len(shown)), key=wishes.__getitem__):
         extra = min(wishes[i], left // columns_left)
         widths[i] += extra
         left -= extra
@@ -268,17 +267,17 @@ def _widths(columns: Sequence[_Cells], total: int) -> list[int]:
 
 
 def _side_by_side(
-    columns: Sequence[_Cells], texts: Sequence[tuple[str, str]], widths: Sequence[int], gap: int
+    shown: Sequence[_Cells], texts: Sequence[tuple[str, str]], widths: Sequence[int], gap: int
 ) -> list[Text]:
     """The lines of one row: for each column a text, in its style, wrapped between words to the column's width."""
     wrapped = [_wrapped(text, width) for (text, _), width in zip(texts, widths, strict=True)]
     lines = []
     for pieces in zip_longest(*wrapped, fillvalue=""):  # the pieces of all cells that stand on one line
-        cells = []
-        for column, piece, (_, style), width in zip(columns, pieces, texts, widths, strict=True):
-            to_the_right = column.is_number or column.column.only == "people"
-            cells.append(Text(piece.rjust(width) if to_the_right else piece.ljust(width), style))
-        line = Text(" " * gap).join(cells)
+        padded = []
+        for cells, piece, (_, style), width in zip(shown, pieces, texts, widths, strict=True):
+            to_the_right = cells.is_number or cells.column.only == "people"  # these have numbers in words
+            padded.append(Text(piece.rjust(width) if to_the_right else piece.ljust(width), style))
+        line = Text(" " * gap).join(padded)
         line.rstrip()
         lines.append(line)
     return lines

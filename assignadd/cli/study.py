@@ -125,7 +125,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
 
     documents = []
     summaries = []
-    parts: list[Table | str] = []
+    details: list[list[Table | str]] = []  # of each study
     for name, table in tables.items():
         study, cells, statements = table.study, _cells(table), _statements(table)
         file = str(table_file(study, folders[name])) if name in folders else None
@@ -133,12 +133,11 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         verdicts = Counter(record["verdict"] for record in statements.records)
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
         summaries.append((name, study.question, table.frame.height, counted))
-        if len(tables) == 1:
-            meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-            parts = [cells, *meanings, *([statements] if statements.rows else [])]
-    if len(tables) > 1:
-        caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
-        parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
+        meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+        details.append([cells, *meanings, *([statements] if statements.rows else [])])
+    caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
+    summary = Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)
+    parts = details[0] if len(tables) == 1 else [summary]
     return Output([*parts, *([str(figure)] if figure else [])], documents)
 
 

@@ -69,10 +69,13 @@ IN_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operation", "tabl
 STOPS = 9
 # The colours that the page uses, by their names in `palette`.
 HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
-# The columns of the paper's seven measures; some have a column for each number of variables.
-MEASURED = tuple(
-    dict.fromkeys(measure.name.format(n_vars=n) for measure in COLUMNS if measure.paper for n in VARIABLES)
-)
+# By column the paper's measure and its colour; some of the seven measures have a column for each number of variables.
+MEASURED = {
+    measure.name.format(n_vars=n): (measure, palette.BY_VARS[n] if "{n_vars}" in measure.name else measure.colour)
+    for measure in COLUMNS
+    if measure.paper
+    for n in VARIABLES
+}
 # The sets whose accuracies the slider and the small chart of each seed (the wall) show.
 WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train")
 
@@ -106,12 +109,9 @@ def package_tables() -> dict[str, Any]:
     "scales" are those of heat maps, of shares and of scores of either sign: colours from the least to the greatest.
     """
     measures = []
-    for measure in COLUMNS:
-        for column in measure.columns(MEASURED):
-            fields = measure.fields(column)  # the number of variables, if the measure has a column for each
-            colour = palette.BY_VARS[int(fields["n_vars"])] if fields else measure.colour
-            names = {"name": column, "family": measure.family, "title": measure.label, "label": column_label(column)}
-            measures.append(names | {"unit": measure.unit, "colour": colour})
+    for column, (measure, colour) in MEASURED.items():
+        names = {"name": column, "family": measure.family, "title": measure.label, "label": column_label(column)}
+        measures.append(names | {"unit": measure.unit, "colour": colour})
     rules = {
         "binding_set": BINDING_SET, "binding_level": BINDING_THRESHOLD, "lasting": LASTING, "wall": WALL_SETS,
         "levels": {"addition": ADDITION_THRESHOLD, "binding": THRESHOLD, "refinement": THRESHOLD},
@@ -134,10 +134,8 @@ def _scale(colour_map: str) -> list[str]:
     return [to_hex(colormaps[colour_map](i / (STOPS - 1))) for i in range(STOPS)]
 
 
-# How many sequences the exam of the page has in all.
-EXAM = 512
-# A wrong answer is looked for in this many sequences of every evaluation set.
-SEARCHED = 400
+EXAM = 512  # sequences in all of the exam that the page gives
+SEARCHED = 400  # sequences of every evaluation set in which a wrong answer is looked for
 # The example of the paper's section 3, where the task has these letters and numbers.
 PAPER = "c=1, b=17, a=42, b+19=?"
 
@@ -151,11 +149,11 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
     n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
     n_per_set = math.ceil(EXAM / n_sets)
     sequences = Exam([config], seen[None], EVAL_SETS, n_per_set)
-    ends = [min(i * n_per_set, EXAM) for i in range(n_sets + 1)]  # the last set may be cut
+    bounds = [min(i * n_per_set, EXAM) for i in range(n_sets + 1)]  # the last set may be cut
     return {
         "tokens": whole_numbers(sequences.tokens[0, :EXAM]),
         "labels": whole_numbers(sequences.labels[0, :EXAM]),
-        "sets": [[name, *ends[i : i + 2]] for i, name in enumerate(sequences.names)],
+        "sets": [[name, *bounds[i : i + 2]] for i, name in enumerate(sequences.names)],
     }
 
 
@@ -219,31 +217,30 @@ def wrong_answer(
 
 # Training: checkpoints, accuracies, measures and phases, and the claims of the story.
 
-# How checkpoints are spread over training: by the logarithm of the step, by the step, and more of them at each spike.
+# The parts of the scale on which checkpoints are evenly spread: the logarithm of the step, the step, and each spike.
 LOGARITHMIC, LINEAR, PER_SPIKE = 1.0, 1.0, 0.5
-# A spike's surroundings, as a share of all steps.
+# The width of a spike on that scale, as a share of all steps.
 SPIKE_WIDTH = 0.015
 
 
 def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> list[int]:
     """At most `most` of the steps: the ends, both sides of each spike, then always the farthest from those chosen.
 
-    Distance is taken along a scale that stretches the early steps and the spikes.
+    `most` is 2 or more; what it has no room for is left out from behind. Distance is taken along a scale that stretches
+    the early steps and the spikes.
     """
     if len(steps) <= most:
         return list(steps)
-    last = max(steps)
+    last = steps[-1]
 
     def place(step: int) -> float:
         """The place of a step on that scale, which rises at a spike by PER_SPIKE, along a logistic curve."""
         without_spikes = LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last
-        widths = [(step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last) for spike in spikes]
-        return without_spikes + PER_SPIKE * sum(1 / (1 + math.exp(-width)) for width in widths)
+        from_spikes = [(step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last) for spike in spikes]
+        return without_spikes + PER_SPIKE * sum(1 / (1 + math.exp(-distance)) for distance in from_spikes)
 
-    chosen = {min(steps), last}
-    for spike in spikes:
-        chosen.update(checkpoints_around(steps, spike))
-    chosen = set(sorted(chosen)[: max(most, 2)])
+    by_need = [steps[0], last, *(step for spike in spikes for step in checkpoints_around(steps, spike))]
+    chosen = set(list(dict.fromkeys(by_need))[:most])  # a step may be beside both spikes
     places = np.array([place(step) for step in steps])
     # Of each step the distance to the nearest one that is chosen.
     distances = np.min([abs(places - place(step)) for step in chosen], axis=0)
@@ -327,10 +324,10 @@ def curves_data(curves: Curves) -> dict[str, Any]:
 
 def thinned(curves: Curves) -> dict[str, Any]:
     """The accuracies on a few sets at 80 steps or fewer, for the small charts of all seeds, the wall."""
-    # The square puts more of the places early, as the page's axis does.
-    places = np.unique((np.linspace(0, 1, 80) ** 2 * (len(curves.steps) - 1)).round().astype(int))
-    values = {name: _rounded(curves.accuracy[name][places], 3) for name in WALL_SETS if name in curves.accuracy}
-    return {"steps": curves.steps[places].tolist(), "values": values}
+    # Indices of evaluations; the square puts more of them early, as the page's axis does.
+    indices = np.unique((np.linspace(0, 1, 80) ** 2 * (len(curves.steps) - 1)).round().astype(int))
+    values = {name: _rounded(curves.accuracy[name][indices], 3) for name in WALL_SETS if name in curves.accuracy}
+    return {"steps": curves.steps[indices].tolist(), "values": values}
 
 
 def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
@@ -392,7 +389,7 @@ def _measured(run: Run, model: int, steps: Sequence[int]) -> dict[str, np.ndarra
 
     Some checkpoints at a time are in memory, as a stack.
     """
-    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])
+    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])  # all its columns would take longer
     parts: list[dict[str, np.ndarray]] = []
     for start in range(0, len(steps), CHUNK):
         stack = run.trajectory(steps[start : start + CHUNK], model)

@@ -92,15 +92,15 @@ def _index(
         """How well the story can be about a network: it binds; has the first task; spikes on the page; is early."""
         return models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i
 
-    in_story = max(range(len(models)), key=suits_story)
-    populations = populations_for([networks[in_story].config], settings.census)
+    i_story = max(range(len(models)), key=suits_story)
+    populations = populations_for([networks[i_story].config], settings.census)
     return {
         "format": FORMAT,
         "version": __version__,
         "tasks": distinct_tasks,
         "models": [model | {"task": distinct_tasks.index(task)} for model, task in zip(models, tasks, strict=True)],
-        "story": models[in_story]["key"],
-        "ledger": data.story_records(networks[in_story], command, populations) if settings.ledger else [],
+        "story": models[i_story]["key"],
+        "ledger": data.story_records(networks[i_story], command, populations) if settings.ledger else [],
         "population": population_data(populations),
         **data.package_tables(),
     }

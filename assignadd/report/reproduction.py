@@ -103,16 +103,16 @@ def own_section(
     figures = tuple(figure for _, of_file in stated for figure in of_file)
     known = {record.label for section in SECTIONS for record in section.figures}
     for record in figures:
+        # Labels that begin with `accuracies` are those of the curves of each network.
         if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
             expected = "letters, digits, - and _, and no label that the report has already"
             raise ConfigError("label", record.label, expected)
         known.add(record.label)
-    names = [file.name for file in files]
-    paths = tuple(map(Path, names))
-    return OwnSection(f"From {', '.join(names)}", figures, _one_of(*claims), files=paths, claims=claims)
+    names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
+    return OwnSection(f"From {', '.join(map(str, names))}", figures, _one_of(*claims), files=names, claims=claims)
 
 
-def claim_report(folder: Path) -> None:
+def make_report_folder(folder: Path) -> None:
     """Makes the folder of a report and of its figures, and refuses one that holds anything but a report."""
     claim_folder(folder, "report")
     folder_inside(folder, "figures")
@@ -131,7 +131,7 @@ def drawing_pictures(
     Other processes draw them; if `processes` is one, they are drawn after the body. For each figure there are files
     with the picture, its data and its caption.
     """
-    claim_report(folder)
+    make_report_folder(folder)
     shown = _binding_first(networks)
     pictures = _pictures(shown, own)
     # Tables are read here, before processes are forked: Polars cannot be used in those.

@@ -83,6 +83,15 @@ def test_checkpoints_are_dense_where_things_happen():
     assert chosen_steps(steps, [spike], len(steps)) == steps
 
 
+def test_few_checkpoints_are_the_ends_then_the_sides_of_the_spikes():
+    steps = list(range(0, 2001, 100))
+    spikes = [Spike(200, 300, 0, 0.5, 200, 300), Spike(400, 500, 0.5, 1, 400, 500)]
+    expected = {2: [0, 2000], 3: [0, 200, 2000], 4: [0, 200, 300, 2000], 6: [0, 200, 300, 400, 500, 2000]}
+    assert {most: chosen_steps(steps, spikes, most) for most in expected} == expected
+    side_by_side = [spikes[0], Spike(300, 400, 0.5, 1, 300, 400)]
+    assert chosen_steps(steps, side_by_side, 5) == [0, 200, 300, 400, 2000]
+
+
 def test_the_index_names_the_models(page_folder):
     index = argument(page_folder / "data" / "index.js")
     first, second = index["models"]

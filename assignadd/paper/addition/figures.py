@@ -70,9 +70,9 @@ def cosine_sim_data(
     b_rows |= {
         f"attention output, {VARIABLES[n_vars]}": cosines.attention_output for n_vars, cosines in against.items()
     }
-    a_numbers = _first_model(a_rows.values(), len(A_KINDS))
-    b_numbers = _first_model(b_rows.values(), len(B_KINDS))
-    return CosineSimData(list(a_rows), *a_numbers, list(b_rows), *b_numbers, missing)
+    a_mean, a_std = _first_model(a_rows.values(), len(A_KINDS))
+    b_mean, b_std = _first_model(b_rows.values(), len(B_KINDS))
+    return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std, missing)
 
 
 def _first_model(rows: Iterable[Matching | Shuffles], n_kinds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -225,7 +225,7 @@ class FourierSharesData(FigureData):
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
     model = stack.models(0)
     arrays = (waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model))
-    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))
+    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))  # in the order of the fields
 
 
 CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted as nearly a wave

@@ -211,7 +211,7 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
     ax.set_aspect("equal")
     bar(image, ax, "attention score", extend="both")
 
-    def span(group: str) -> tuple[float, float]:
+    def span(group: str) -> tuple[float, float]:  # the first and the last cell of a group, as drawn
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
@@ -234,7 +234,7 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     some_positions = (first_position + t for t in thinned(T, 12))
     named = [*every_tenth_number, *other_tokens, *some_positions]
 
-    def middle(first: int, last: int) -> float:
+    def middle(first: int, last: int) -> float:  # of these rows, as drawn
         return float(starts[first] + starts[last + 1] - 1) / 2
 
     ticks = [middle(row, row) for row in named]
@@ -317,7 +317,7 @@ def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
         )
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)
-    compared = np.where(data.admissible, data.positions, -np.inf)
+    compared = np.where(data.admissible, data.positions, -np.inf)  # a row without a key is all -inf
     cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")

@@ -125,6 +125,7 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
         SECTION_5: section_5,
         SECTION_7: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=False)),
         SECTION_7_EQUALS: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=True)),
+        # OV2 keeps every row, but of numbers only the other frequencies.
         COMPLEMENT: Kept(~blocks.qk1_named, ~blocks.variables, ~blocks.identity, whole.ov2, ~frequencies),
         **{name: replace(whole, qk1=~block) for name, block in blocks.qk1.items()},
         QK2_IDENTITY: replace(whole, qk2=~blocks.identity),
@@ -197,7 +198,7 @@ class CircuitAlone:
 
         This is the faithfulness of the kept parts; for `COMPLEMENT` it is small if the named parts are complete.
         """
-        return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))
+        return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))  # not by 0
 
     def worst_set(self, name: str) -> int:
         """The index of the set that loses most accuracy."""

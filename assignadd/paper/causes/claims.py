@@ -104,8 +104,8 @@ def only_paper_paths(network: Network) -> Measured | None:
 
 MECHANISM = "section 5.2"
 SUGGESTED = "suggested by patterns and cosines"
-# The label, what is exchanged, and what follows from the paper's mechanism.
-PLACES = {
+# By what is exchanged: the label of the claim, and what follows from the paper's mechanism.
+FOLLOWS = {
     "binding tag": (MECHANISM, "Layer 1's output at an assigned number holds the variable it is assigned to: if it is "
                     "exchanged between prompts, other numbers are looked up."),
     "first value": ("section 5.1", "What layer 2 brings from the first value's position is the first operand: if it is "
@@ -119,7 +119,7 @@ PLACES = {
 LOOKED_UP = "On sums with two variables, layer 1's output at `=` determines which variables are looked up"
 
 
-def _interchange(
+def _interchange_claim(
     alignment: str, label: str, says: str, n_vars: int | None = None, readings: tuple[Reading, ...] = ()
 ) -> Claim:
     """The claim that an activation holds a variable of the program; the id is `cause-binding-tag` for `binding tag`."""
@@ -128,17 +128,17 @@ def _interchange(
     return Claim(id, label, says, SUGGESTED, measure, AtLeast(0.9), readings=readings)
 
 
-def _query(alignment: str, says: str) -> Claim:
+def _query_claim(alignment: str, says: str) -> Claim:
     """The claim on a query, for sums with two variables, with a reading for sums with one."""
     measure = partial(interchange_accuracy, alignment=alignment, n_vars=1)
     reading = Reading("one-variable", "On sums with one variable.", AtLeast(0.9), measure)
-    return _interchange(alignment, MECHANISM, says, n_vars=2, readings=(reading,))
+    return _interchange_claim(alignment, MECHANISM, says, n_vars=2, readings=(reading,))
 
 
 INTERCHANGE = (
-    *(_interchange(alignment, label, says) for alignment, (label, says) in PLACES.items()),
-    _query("operand query", f"{LOOKED_UP}."),
-    _query("query in QK2", f"{LOOKED_UP}, even if only the scores of layer 2 read the exchanged output."),
+    *(_interchange_claim(alignment, label, says) for alignment, (label, says) in FOLLOWS.items()),
+    _query_claim("operand query", f"{LOOKED_UP}."),
+    _query_claim("query in QK2", f"{LOOKED_UP}, even if only the scores of layer 2 read the exchanged output."),
     Claim("one-module-exchange", "section 5.1",
           "If one operand is exchanged between literals and variables, the sum changes with it, for all types of "
           "sequences.",
@@ -152,7 +152,7 @@ INIT, TOGETHER = "implied by section 7 (eq. init_w0)", "combined effects"
 BLOCK_7 = "eq:init_w0"
 
 
-def _faithful(
+def _faithful_claim(
     id: str, label: str, row: str, subject: str, paper: str, comment: str, readings: tuple[Reading, ...] = ()
 ) -> Claim:
     """The claim that the kept parts of a row have nearly the network's accuracy; it has a reading on sums of literals.
@@ -166,16 +166,16 @@ def _faithful(
 
 
 CIRCUIT_ALONE = (
-    _faithful("circuit-section-5", "section 5.2", circuit.SECTION_5, ALONE,
+    _faithful_claim("circuit-section-5", "section 5.2", circuit.SECTION_5, ALONE,
               "section 5 describes the look-up of variables; section 7 adds how literals are found",
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
               "network's frequencies, and MLP2.",
               (Reading("two-variables", "They add two variables.", FAITHFUL,
                        partial(lowest_set, kept=circuit.SECTION_5, n_vars=2)),)),
-    _faithful("circuit-section-7", BLOCK_7, circuit.SECTION_7,
+    _faithful_claim("circuit-section-7", BLOCK_7, circuit.SECTION_7,
               f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
               "The embedding of the last position alone is used, without that of the token `=`."),
-    _faithful("circuit-section-7-equals", BLOCK_7, circuit.SECTION_7_EQUALS,
+    _faithful_claim("circuit-section-7-equals", BLOCK_7, circuit.SECTION_7_EQUALS,
               f"{BLOCK} in QK2 read as that of `=` (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT,
               TWO_ROWS),
     Claim("circuit-complete", "section 5.2",

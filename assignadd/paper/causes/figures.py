@@ -57,11 +57,11 @@ class CircuitData(FigureData):
 def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
     paths = sorted(effects, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     return CircuitData(
-        [path.sender for path in paths],
-        [path.role for path in paths],
-        [path.receiver for path in paths],
-        [path.at for path in paths],
-        np.array([effects[path] for path in paths]),
+        senders=[path.sender for path in paths],
+        roles=[path.role for path in paths],
+        receivers=[path.receiver for path in paths],
+        at=[path.at for path in paths],
+        effect=np.array([effects[path] for path in paths]),
     )
 
 
@@ -155,7 +155,7 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
     placed: list[np.ndarray] = []
     for i, arrow in enumerate(arrows):
         half_label = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
-        # Neither on a box nor on the arrow's head.
+        # Neither on a box nor on the arrow's head; on a short arrow around its middle.
         shares = np.linspace(min(half_label, 0.4), max(1 - 2 * half_label, 0.5), 40)
         candidates = arrow.points(shares)  # (40, 2)
         nowhere = np.full((1, 2), np.inf)  # in case there is nothing else

@@ -74,7 +74,7 @@ def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int
     """
     outputs = []
     for side in (base, source):
-        position = side.positions.position(f"{operand}_value") - earlier  # (B,)
+        position = side.positions.position(f"{operand}_value") - earlier  # (B,); below 0 it gets no weight
         sequence = torch.arange(len(side.before))
         pattern = side.trace.attention(layer.stack.config.model.n_layers)  # (B, head, query, key); the last is `=`
         weight = pattern[sequence, :, -1, position] * (position >= 0)[:, None]  # (B, head)

@@ -80,11 +80,11 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     n_variables = is_variable.sum(1, keepdim=True)  # (B, 1)
     rank = is_variable.cumsum(1) - 1  # at a variable, how many are to the left of it
     variables_first = (~is_variable).byte().argsort(dim=1, stable=True)  # positions, those of variables first
-    position_of_next = variables_first.gather(1, (rank + 1) % n_variables)
+    position_of_next = variables_first.gather(1, (rank + 1) % n_variables)  # no meaning where no variable is
     hybrid = torch.where(is_variable, base.gather(1, position_of_next), base)
-    places = torch.arange(len(base))[:, None] * task.length + torch.arange(task.length)  # a number for every token
+    token_index = torch.arange(base.numel()).view(base.shape)  # over all sequences
     step = torch.tensor(EvalSteps.INTERCHANGE_VALUES.start)
-    random = words(torch.tensor(0), Stream.EVAL, step, places, 1)[0]
+    random = words(torch.tensor(0), Stream.EVAL, step, token_index, 1)[0]
     new_values, _ = digit(random, task.modulus)
     source = torch.where(positions.mask("assigned"), new_values, hybrid)
     return pairs_with(task, base, source, hybrid)

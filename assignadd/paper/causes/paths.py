@@ -76,13 +76,12 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
     Operand variables are where the operands are assigned, and operand numbers what is assigned to them there.
     """
     operand_variables = positions.mask("first_variable") | positions.mask("second_variable")
-    assigned_numbers = positions.mask("assigned")
-    operand_numbers = assigned_numbers & ~positions.mask("distractors")
+    distractors = positions.mask("distractors")  # assigned numbers that are no operand's value
     return {
         "operand variable": operand_variables,
-        "operand number": operand_numbers,
+        "operand number": positions.mask("assigned") & ~distractors,
         "other variable": positions.mask("variables") & ~operand_variables,
-        "other number": assigned_numbers & ~operand_numbers,
+        "other number": distractors,
         "PAD": positions.mask("pads"),
         "+": positions.mask("plus"),
         "first": positions.mask("first"),
@@ -131,10 +130,10 @@ class PathPatching:
         layer_1 = self._layer_1(patched)
         pattern = self.model.pattern(self._read(KEY, layer_1, patched), self._read(QUERY, layer_1, patched)[:, -1])
         layer_2 = self.model.attention_output(pattern, self._read(VALUE, layer_1, patched))  # at `=`, (B, d)
-        mean = self.trace.attention_output.mean(0)
+        mean_of_layer_2 = self.trace.attention_output.mean(0)
         into = {}  # what MLP2 and the unembedding read at `=`
         for receiver in (MLP2, LOGITS):
-            from_layer_2 = mean if Path(LAYER_2, "=", receiver) in patched else layer_2
+            from_layer_2 = mean_of_layer_2 if Path(LAYER_2, "=", receiver) in patched else layer_2
             into[receiver] = self._read(receiver, layer_1, patched)[:, -1] + from_layer_2
         mlp_out = self.model.mlp(into[MLP2])
         if Path(MLP2, "=", LOGITS) in patched:

@@ -72,7 +72,8 @@ def around_first_spike(network: Network) -> Steps:
 def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
     """Steps from the onset of the `earlier` sets to that of the `later` ones; None where the later never came.
 
-    An onset is the first step with lasting accuracy of 95 % on all of the sets.
+    An onset is the first step with lasting accuracy of 95 % on all of the sets; where that of the `earlier` ones never
+    came, it counts as the last step.
     """
     last_step = int(curves.steps[-1])
     delay = steps_between(skill_onset(curves, earlier), skill_onset(curves, later), last_step)

@@ -51,7 +51,7 @@ def number_of_phases(network: Network) -> Measured:
     onsets = [onset for onset in (phases.addition, phases.binding, phases.refinement) if onset is not None]
     # An onset without a latest possible step may be due to the noise of the evaluations.
     n_certain = sum(onset.high is not None for onset in onsets)
-    return Measured(len(onsets), n_certain, len(onsets), 3, "phases looked for")
+    return Measured(value=len(onsets), low=n_certain, high=len(onsets), n=3, unit="phases looked for")
 
 
 def before_binding(set_name: str) -> Measure:

@@ -87,17 +87,17 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     """
     upper = _rows_of_paper(data, ADDING_AND_COPYING)
     lower = _rows_of_paper(data, ROUTING)
-    after = int(np.searchsorted(data.steps, data.ends[0], side="right")) if "addition" in data.phases else 0
-    if not upper or not lower or not 0 < after < len(data.steps):
+    i_after = int(np.searchsorted(data.steps, data.ends[0], side="right")) if "addition" in data.phases else 0
+    if not upper or not lower or not 0 < i_after < len(data.steps):
         return f"In this run: {data.summary}."
-    before = after - 1  # the last checkpoint of the first phase
-    lowest = min(upper, key=lambda row: data.measures[row, before])
+    i_before = i_after - 1  # the last checkpoint of the first phase
+    lowest = min(upper, key=lambda row: data.measures[row, i_before])
     measure = SHOWN[data.names[lowest]]
     routing = data.measures[lower].mean(0)  # (checkpoints,)
     return (
-        f"At step {data.steps[before]:,} the lowest of those above is '{measure.label}', at "
-        f"{measure.text(data.measures[lowest, before])}; the mean of those below is {routing[before]:.2f} there and "
-        f"{routing[after]:.2f} at the next checkpoint, step {data.steps[after]:,}."
+        f"At step {data.steps[i_before]:,} the lowest of those above is '{measure.label}', at "
+        f"{measure.text(data.measures[lowest, i_before])}; the mean of those below is {routing[i_before]:.2f} there "
+        f"and {routing[i_after]:.2f} at the next checkpoint, step {data.steps[i_after]:,}."
     )
 
 
@@ -263,9 +263,8 @@ def late_data(network: Network) -> LateData | Absent:
     steps = window(all_steps[all_steps >= first.after], late.spike, ends)
     accuracy = columns[f"accuracy {late.variable} {late.slot}"][np.searchsorted(all_steps, steps)]
     curves = curves_of(network)
-    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # (evaluations,)
-    if TWICE_BANNED not in curves.accuracy:  # the task has no such set, and the figure no such curve
-        in_window[:] = False
+    has_set = TWICE_BANNED in curves.accuracy  # without it, the figure has no such curve
+    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & has_set  # (evaluations,)
     stack = network.checkpoints(steps.tolist())
     compared = companions(task, late)
     parts = _array(qk1_equals_parts(network.checkpoints(ends)))  # (2, 2, V)
@@ -294,14 +293,15 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
     The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
     """
-    before, after, first_near = np.searchsorted(steps, [spike.before, spike.after, spike.before - AROUND])
-    last_near = np.searchsorted(steps, spike.after + AROUND, side="right") - 1
-    # As far as `AROUND` steps, but with at least `AT_LEAST` checkpoints on either side.
-    first = min(first_near, max(0, before - AT_LEAST + 1))
-    last = max(last_near, min(len(steps) - 1, after + AT_LEAST - 1))
-    count = min(AT_MOST - 4, last - first + 1)  # four more are added below
-    thinned = np.linspace(first, last, count).round().astype(int)
-    return np.unique(np.concatenate([steps[thinned], [spike.before, spike.after], ends]))
+    i_before, i_after = np.searchsorted(steps, [spike.before, spike.after]).tolist()
+    i_first = int(np.searchsorted(steps, spike.before - AROUND))
+    i_last = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
+    # At least `AT_LEAST` checkpoints on either side, of which i_before and i_after are the nearest.
+    i_first = max(0, min(i_first, i_before - (AT_LEAST - 1)))
+    i_last = min(len(steps) - 1, max(i_last, i_after + (AT_LEAST - 1)))
+    count = min(AT_MOST - 4, i_last - i_first + 1)  # four more are added below
+    i_thinned = np.linspace(i_first, i_last, count).round().astype(int)
+    return np.unique(np.concatenate([steps[i_thinned], [spike.before, spike.after], ends]))
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
@@ -319,17 +319,17 @@ def late_caption(data: LateData) -> str:
     """Scores and accuracy of the late variable at the checkpoints that (c) compares, in words."""
     v = data.letters.index(data.variable)
     slot = SLOTS.index(data.slot)
-    before, after = np.searchsorted(data.steps, data.ends)  # indices of the checkpoints that (c) compares
-    other_scores = np.delete(data.asked, v, 1)[before]
+    i_before, i_after = np.searchsorted(data.steps, data.ends)  # of the checkpoints that (c) compares
+    other_scores = np.delete(data.asked, v, 1)[i_before]
     term = data.path[:, slot, v]  # (checkpoints,)
     term_in_other_slot = data.path[:, 1 - slot, v]
     caption = (
         f"Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
-        f"{data.asked[before, v]:.2f}, those of the others {other_scores.min():.2f} to "
-        f"{other_scores.max():.2f}. At step {data.ends[1]:,} its score is {data.asked[after, v]:.2f}; in "
-        f"between its term goes from {term[before]:.2f} to {term[after]:.2f} (at least "
-        f"{term_in_other_slot.min():.2f} in the other slot) and its accuracy from {data.accuracy[before]:.2f} to "
-        f"{data.accuracy[after]:.2f}."
+        f"{data.asked[i_before, v]:.2f}, those of the others {other_scores.min():.2f} to "
+        f"{other_scores.max():.2f}. At step {data.ends[1]:,} its score is {data.asked[i_after, v]:.2f}; in "
+        f"between its term goes from {term[i_before]:.2f} to {term[i_after]:.2f} (at least "
+        f"{term_in_other_slot.min():.2f} in the other slot) and its accuracy from {data.accuracy[i_before]:.2f} to "
+        f"{data.accuracy[i_after]:.2f}."
     )
     return caption.replace(" -", f" {MINUS}")  # negative numbers
 

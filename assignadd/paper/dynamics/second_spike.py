@@ -102,7 +102,8 @@ def sums_with_late(network: Network, n_vars: int = 2) -> EvalSet:
     is_first = late.slot == SLOTS[0]
     n_banned = count_banned(task, variable, LITERAL) if is_first else count_banned(task, LITERAL, variable)
     in_slots = (variable,) if is_first else (None, variable)  # None: any operand
-    return EvalSet(f"{late.variable} {late.slot}", min(n_vars, task.max_assignments), "seen", n_banned, in_slots)
+    n_vars = min(n_vars, task.max_assignments)
+    return EvalSet(f"{late.variable} {late.slot}", n_vars, n_banned=n_banned, in_slots=in_slots)
 
 
 @per_network()

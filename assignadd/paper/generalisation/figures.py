@@ -191,7 +191,7 @@ def _draw_late(data: CensusData, ax: Axes) -> None:
     colors = [ORANGE if name in data.banned else GREY for name in names]
     ax.barh(range(len(names)), [counts[name] for name in names], color=colors, height=0.7)
     ax.set_yticks(range(len(names)), [name.replace(" ", ", ") for name in names])
-    ax.set(xlabel="seeds (orange: banned slots)", ylim=(max(len(names), 4) - 0.5, -0.5))
+    ax.set(xlabel="seeds (orange: banned slots)", ylim=(max(len(names), 4) - 0.5, -0.5))  # few bars are not wide
     ax.grid(False, axis="y")
     ax.set_title(f"(d) last variable, {len(data.late)} seeds")
 
@@ -258,12 +258,12 @@ def _threshold_text(threshold: np.ndarray) -> str:
 def draw_generalization(data: GeneralizationData, figure: Figure) -> None:
     """Draws the accuracies of the two sweeps, of two-variable sequences on the left and of pairs on the right."""
     left, right = figure.subplots(1, 2, sharey=True)
-    _draw_accuracies(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
+    _draw_sweep(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
     for (_, label, color), median in zip(PARTS, data.parts, strict=True):
         left.plot(data.ratios, median, color=color, linewidth=0.9, linestyle=(0, (3, 1.5)), label=label)
     left.set_title("(a) two-variable sums")
     left.set(xlabel="two-variable sequences per literal one, $r$", ylabel=f"test accuracy after {data.steps:,} steps")
-    _draw_accuracies(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
+    _draw_sweep(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
     right.set_title("(b) literal sums never trained")
     right.set(xlabel="share of pairs in training, $f$")
     left.set_ylim(-0.03, 1.03)
@@ -271,7 +271,7 @@ def draw_generalization(data: GeneralizationData, figure: Figure) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
-def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
+def _draw_sweep(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
     """Draws a sweep: a dot for each network, the median over seeds with its band, and the threshold (value, low, high).
 
     `accuracy` is (settings, seeds), NaN where a seed has no network.

@@ -77,11 +77,11 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
         return None
     steps = curves.steps
     lowest_by_window = []
-    for first, begin in enumerate(steps.tolist()):
-        end = int(np.searchsorted(steps, begin + WINDOW, "right"))  # evaluations first..end-1 are in the window
-        covers_half = steps[end - 1] - begin >= WINDOW / 2
+    for i_begin, begin in enumerate(steps.tolist()):
+        i_end = int(np.searchsorted(steps, begin + WINDOW, "right"))  # of the first evaluation behind the window
+        covers_half = steps[i_end - 1] - begin >= WINDOW / 2
         if begin + WINDOW <= steps[-1] and covers_half:
-            lowest_by_window.append(min(float(np.median(curves.accuracy[name][first:end])) for name in names))
+            lowest_by_window.append(min(float(np.median(curves.accuracy[name][i_begin:i_end])) for name in names))
     return max(lowest_by_window, default=None)
 
 

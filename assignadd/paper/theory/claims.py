@@ -66,27 +66,28 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             "N, T >> V and V T alpha << 1.",
             'appendix C: "the displayed associative-memory term dominates the update"; section 7: it is the "dominant '
             'term" of the negative gradient',
-            far.attenuation / theorem.MEMORY_NORM, far.attenuation < theorem.MEMORY_NORM / 2,
-            "the other displayed term is less than half of the memory",
-            f"Norm (largest row sum) of the other displayed term over that of the memory at N = {far.s.N}, T = 2^16, "
-            f"V = {far.s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, beta = {s.actual_beta:.3g}."),
+            value=far.attenuation / theorem.MEMORY_NORM, holds=far.attenuation < theorem.MEMORY_NORM / 2,
+            rule="the other displayed term is less than half of the memory",
+            comment=f"Norm (largest row sum) of the other displayed term over that of the memory at N = {far.s.N}, "
+            f"T = 2^16, V = {far.s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, "
+            f"beta = {s.actual_beta:.3g}."),
         _exact("bound-over-beta",
             "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + "
             "1/T + T alpha).",
             "theorem C.1: remainder O_inf(V (1/N + 1/T + T alpha)) if beta is such that rho_1 = Theta(1) and rho_2 = "
             "Theta(1/T)",
-            max(small_T, large_T), large_T <= small_T,
-            f"the largest constant at T > 256 is no larger than at T <= 256 ({large_T:.3g} and {small_T:.3g})",
-            f"Largest constant over T = {', '.join(map(str, constants))}, over (N, alpha) = "
+            value=max(small_T, large_T), holds=large_T <= small_T,
+            rule=f"the largest constant at T > 256 is no larger than at T <= 256 ({large_T:.3g} and {small_T:.3g})",
+            comment=f"Largest constant over T = {', '.join(map(str, constants))}, over (N, alpha) = "
             f"{' and '.join(map(str, theorem.EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
             f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}."),
         _exact("remainder",
             "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size.",
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
-            grid_constant, grid_constant < ORDER_ONE,
-            f"the constant is below {ORDER_ONE:g}",
-            f"Least constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha 1e-6 to "
-            "0.1) in the row-sum norm."),
+            value=grid_constant, holds=grid_constant < ORDER_ONE,
+            rule=f"the constant is below {ORDER_ONE:g}",
+            comment=f"Least constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha "
+            "1e-6 to 0.1) in the row-sum norm."),
     ]  # fmt: skip
 
 
@@ -110,35 +111,35 @@ def _on_the_step(s: Setting) -> list[Record]:
             "For some beta the step of the stated length makes the model add a variable and a number.",
             'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 '
             "(N - 1))",
-            best_with_one, 1, 1.0,
-            f"beta = {best_with_one.beta:.2f}, {s}; on the grid the step composes for beta {composing}"),
+            point=best_with_one, K=1, length=1.0,
+            where=f"beta = {best_with_one.beta:.2f}, {s}; on the grid the step composes for beta {composing}"),
         _accuracy("stated-step-composes-many",
             f"For some beta the step of the stated length also makes the model add with {most} assignments in context.",
             'appendix C: sufficient "even when tau has more than one variable"',
-            best_with_most, most, 1.0,
-            f"{s}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
+            point=best_with_most, K=most, length=1.0,
+            where=f"{s}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
             f"{s.T * best_with_most.s.rho_2:.2g}"),
         _accuracy("shorter-step-composes",
             "A step of the right length along the same gradient makes the model add a variable and a number.",
             'section 7: an update "with appropriate step-size then leads to the QK_2 mechanism ..., which enables '
             'composition"',
-            at_this_beta, 1, length,
-            f"{length:.3f} of the stated eta, where assignment and second operand get the same attention "
+            point=at_this_beta, K=1, length=length,
+            where=f"{length:.3f} of the stated eta, where assignment and second operand get the same attention "
             f"({s}, beta = {s.actual_beta:.3g})"),
         _accuracy("appropriate-step-many",
             f"For some beta that meets the conditions, a step of the right length makes the model add with {most} "
             "assignments in context.",
             'section 7: "with appropriate step-size"; appendix C: "even when tau has more than one variable"',
-            best_balanced, most, best_balanced.length or 1.0,
-            f"{s}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
+            point=best_balanced, K=most, length=best_balanced.length or 1.0,
+            where=f"{s}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
             f"{best_balanced.length or 1:.2f} of eta, where assignment and second operand get the same attention"),
         _exact("attends-target",
             "After the step the right assignment gets more attention than any other, at every beta.",
             'appendix C: "sufficient to ensure attention to the correct variables in the context, even when tau has '
             'more than one variable"',
-            lowest_preference, lowest_preference > 1,
-            "the ratio is above 1",
-            f"Attention to the operand's assignment over that to each other one, the least over beta at {s}."),
+            value=lowest_preference, holds=lowest_preference > 1,
+            rule="the ratio is above 1",
+            comment=f"Attention to the operand's assignment over that to each other one, the least over beta at {s}."),
     ]  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
     long = replace(s, T=256, beta=None)
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     # With e^beta = sqrt T, the attention to PADs is of order 1/T.
-    N = max(199, s.V)
+    N = max(199, s.V)  # V is at most N
     at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
     at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
     return [
@@ -176,22 +177,23 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
             "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
             'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
             'chosen appropriately"',
-            lowest_on_constant, lowest_on_constant > 0.5,
-            "more than half of the attention is on the constant operand for every number of assignments at this beta",
-            f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} assignments in "
-            f"context ({s.rho_1:.2f} with one)."),
+            value=lowest_on_constant, holds=lowest_on_constant > 0.5,
+            rule="more than half of the attention is on the constant operand for every number of assignments at this "
+            "beta",
+            comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
+            f"assignments in context ({s.rho_1:.2f} with one)."),
         _exact("pads-theta",
             "At W_0 every position but T-1 has attention of order 1/T.",
             "sigma_t = Theta(1/T) for all t other than T-1",
-            growth, abs(growth) < 0.1,
-            "the exponent is within 0.1 of 0, which it is for Theta(1/T)",
-            "Growth exponent of T sigma_pad from T = 16 to T = 256."),
+            value=growth, holds=abs(growth) < 0.1,
+            rule="the exponent is within 0.1 of 0, which it is for Theta(1/T)",
+            comment="Growth exponent of T sigma_pad from T = 16 to T = 256."),
         _exact("pads-literal",
             "The remainder is small where PADs do have attention of order 1/T.",
             "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
-            at_T_1024.remainder, at_T_1024.remainder < at_T_64.remainder / 2,
-            "it is less than half as large at T = 1024 as at T = 64",
-            f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
+            value=at_T_1024.remainder, holds=at_T_1024.remainder < at_T_64.remainder / 2,
+            rule="it is less than half as large at T = 1024 as at T = 64",
+            comment=f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
     ]  # fmt: skip
 
 
@@ -270,13 +272,13 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # why it is not defined, or None
+    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # what it lacks, empty for nothing
     if networks and all(reasons):
         comment = f"Not defined for this architecture: it {reasons[0]}."
         return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
     tested: dict[Network, dict[str, OfTraining]] = {}
-    for network, not_defined in zip(networks, reasons, strict=True):
-        if not not_defined and binds(network):
+    for network, reason in zip(networks, reasons, strict=True):
+        if not reason and binds(network):
             numbers = of_training(theory_gradient_of(network))
             if numbers:
                 tested[network] = numbers

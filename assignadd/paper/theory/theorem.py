@@ -158,6 +158,6 @@ def constants_over_beta(V: int) -> dict[int, float]:
     for T in (16, 64, 256, 1024, 4096):
         grid = [quarters / 4 for quarters in range(1, 60)]
         betas = [beta for beta in grid if Setting(T=T, beta=beta).meets_conditions]
-        settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]
+        settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]  # V <= N
         constants[T] = max(check(s).constant for s in settings)
     return constants
