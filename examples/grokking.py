@@ -99,13 +99,19 @@ def main() -> None:
     with figure(7.5, 2.6) as made:
         left, middle, right = made.subplots(1, 3)
         for _, curve in curves.group_by("seed"):
-            left.plot("step", "held out", data=curve, color=COLORS.blue, lw=0.5, alpha=0.6)
+            left.plot(curve["step"], curve["held out"], color=COLORS.blue, lw=0.5, alpha=0.6)
         mean = curves.group_by("step", maintain_order=True).mean()
         left.plot("step", "trained", data=mean, color=COLORS.grey, label="mean accuracy on trained pairs")
         left.plot("step", "power_of_five", data=mean, color=COLORS.orange, label="mean power of five frequencies")
         left.set(xlabel="step", ylabel="accuracy on held-out pairs, by seed")
         middle.step(done, np.arange(1, len(done) + 1) / len(table), where="post")
-        middle.set(xlabel="step", ylabel="share of seeds that generalised", xlim=(0, steps), ylim=(0, 1.05))
+        middle.set(
+            xlabel="step",
+            ylabel="share of seeds that generalised",
+            xlim=(0, steps),
+            ylim=(0, 1.05),
+            xticks=[0, steps // 3, 2 * steps // 3, steps],
+        )
         right.hist(table["n"], bins=np.arange(-0.5, max(table["n"]) + 1))
         right.set(xlabel="frequencies", ylabel="seeds")
         for axes, of_paper in ((middle, 10_000), (right, 5)) if not args.quick else ():
