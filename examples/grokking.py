@@ -96,7 +96,7 @@ def main() -> None:
     table = polars.DataFrame(rows, infer_schema_length=None)
     done = np.sort(table["generalised"].drop_nulls().to_numpy())
     print(f"{len(done)} of {len(table)} seeds generalised by step {steps}.\n{table.drop('seed').describe()}")
-    with figure(7.5, 2.6) as made:
+    with figure(9.5, 2.8) as made:
         left, middle, right = made.subplots(1, 3)
         for _, curve in curves.group_by("seed"):
             left.plot(curve["step"], curve["held out"], color=COLORS.blue, lw=0.5, alpha=0.6)
@@ -105,13 +105,7 @@ def main() -> None:
         left.plot("step", "power_of_five", data=mean, color=COLORS.orange, label="mean power of five frequencies")
         left.set(xlabel="step", ylabel="accuracy on held-out pairs, by seed")
         middle.step(done, np.arange(1, len(done) + 1) / len(table), where="post")
-        middle.set(
-            xlabel="step",
-            ylabel="share of seeds that generalised",
-            xlim=(0, steps),
-            ylim=(0, 1.05),
-            xticks=[0, steps // 3, 2 * steps // 3, steps],
-        )
+        middle.set(xlabel="step", ylabel="share of seeds that generalised", xlim=(0, steps), ylim=(0, 1.05))
         right.hist(table["n"], bins=np.arange(-0.5, max(table["n"]) + 1))
         right.set(xlabel="frequencies", ylabel="seeds")
         for axes, of_paper in ((middle, 10_000), (right, 5)) if not args.quick else ():
