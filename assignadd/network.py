@@ -166,7 +166,7 @@ def _full_name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def known(network: Network, function: Callable[..., Result], result: Result, *arguments: Any) -> None:
+def store_result(network: Network, function: Callable[..., Result], result: Result, *arguments: Any) -> None:
     """Stores a result of a function decorated with `per_network`, which then returns it and measures nothing."""
     network.results[(_full_name(function), *arguments)] = result
 

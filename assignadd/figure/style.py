@@ -213,7 +213,7 @@ def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], col
     axes.add_patch(outline)
 
 
-def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
+def box_cells(axes: Axes, marked: np.ndarray, color: str) -> None:
     """Draws a box around every marked cell."""
     for row, column in np.argwhere(marked):
         box(axes, (row, row), (column, column), color)

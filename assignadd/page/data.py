@@ -44,7 +44,7 @@ from assignadd.dynamics.trajectory import (
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
 from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.columns import COLUMNS, ProgressMeasures, circuit_columns, column_label
+from assignadd.measures.columns import MEASURES, ProgressMeasures, circuit_columns, column_label
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.model.accuracy import Exam
 from assignadd.model.circuits import OV, QK
@@ -71,7 +71,7 @@ STOPS = 9
 HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
 # The columns of the paper's seven measures; some have a column for each number of variables.
 MEASURED = tuple(
-    dict.fromkeys(measure.name.format(n_vars=n) for measure in COLUMNS if measure.paper for n in VARIABLES)
+    dict.fromkeys(measure.name.format(n_vars=n) for measure in MEASURES if measure.paper for n in VARIABLES)
 )
 # The sets whose accuracies the slider and the small chart of each seed (the wall) show.
 WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train")
@@ -106,7 +106,7 @@ def package_tables() -> dict[str, Any]:
     "scales" are those of heat maps, of shares and of scores of either sign: colours from the least to the greatest.
     """
     measures = []
-    for measure in COLUMNS:
+    for measure in MEASURES:
         for column in measure.columns(MEASURED):
             fields = measure.fields(column)  # the number of variables, if the measure has a column for each
             colour = palette.BY_VARS[int(fields["n_vars"])] if fields else measure.colour

@@ -276,7 +276,7 @@ class Study:
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
         members = []
         for cell in self.cells:
-            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
+            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds  # all where `seeds` is None
             for i, settings in enumerate(networks):
                 members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
         return Sweep(self.name, config, tuple(members), self.observer)
@@ -307,7 +307,7 @@ class Study:
         labels = {}
         for cell in self.cells:
             for settings in cell.models or ({},):
-                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label
+                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label  # in a Member's order
         return labels
 
 
