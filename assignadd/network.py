@@ -200,11 +200,8 @@ def measure_ahead(
     everywhere = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
     _do([*more, *everywhere], processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
-    later_jobs = []
-    for slow in SLOW:
-        if slow.only is not None:
-            later_jobs += [_job(slow.measure, network) for network in networks if slow.only(network)]
-    _do(later_jobs, processes, listener)
+    only = [_job(slow.measure, network) for slow in SLOW if slow.only for network in networks if slow.only(network)]
+    _do(only, processes, listener)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:

@@ -268,14 +268,9 @@ class EditedModel:
             components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
             components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
             return components[tokens]
-        recorded: list[Tensor] = []
-
-        def record(activation: Tensor) -> Tensor:
-            recorded.append(activation)
-            return activation  # unchanged
-
-        self._run(tokens, [(replace.hook, record)])
-        return recorded[0]
+        recorded: dict[str, Tensor] = {}  # `setdefault` stores the activation, and returns it unchanged
+        self._run(tokens, [(replace.hook, lambda activation: recorded.setdefault(replace.hook, activation))])
+        return recorded[replace.hook]
 
     def _neurons(self, replace: Replace) -> Bool[Tensor, " h"]:
         """Which neurons are replaced: the chosen ones, and of these the ones with one of the chosen frequencies."""

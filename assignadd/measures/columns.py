@@ -11,7 +11,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -97,40 +97,27 @@ class Measure:
 # This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
 # between 0 and 1 has at most the variance of a share with the same mean.
 # The value of a layer is that of its best head (`measures.routing`).
-def _of_layers(pattern: Measure, layer_of_paper: int) -> list[Measure]:
-    """The measure of an attention pattern in each layer, from that in the layer in which the paper has it."""
+def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
+    """An attention pattern in each layer; `of_figure` is for the layer in which the paper has it."""
     measures = []
     for layer in LAYERS:
-        name, label = f"{pattern.name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {pattern.label}"
-        measure = replace(pattern, name=name, label=label, needs=(SECOND_LAYER,))
-        is_papers = layer == layer_of_paper
-        measures.append(measure if is_papers else replace(measure, paper=False, line=DENSE, needs=()))
+        names = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
+        of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
+        measures.append(Measure(*names, unit, level, SEQUENCES, **of_figure | of_layer))
     return measures
 
 
 _RATES = [
-    *_of_layers(Measure(
-        "attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST, SEQUENCES,
-        panel=ADDING_AND_COPYING, paper=True, colour=PURPLE, line=DASHED,
-    ), 1),
-    *_of_layers(Measure(
-        "attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST, SEQUENCES,
-        panel=ROUTING, paper=True, colour=VERMILION,
-    ), 1),
-    *_of_layers(Measure(
-        "attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST, SEQUENCES,
-        panel=ROUTING, paper=True, colour=SKY,
-    ), 2),
-    *_of_layers(Measure(
-        "mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, SEQUENCES, colour=PURPLE,
-    ), 1),
-    *_of_layers(Measure(
-        "mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF, SEQUENCES,
-        colour=VERMILION,
-    ), 1),
-    *_of_layers(Measure(
-        "mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, SEQUENCES, colour=SKY,
-    ), 2),
+    *_of_layers(1, "attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST,
+                panel=ADDING_AND_COPYING, paper=True, colour=PURPLE, line=DASHED),
+    *_of_layers(1, "attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST,
+                panel=ROUTING, paper=True, colour=VERMILION),
+    *_of_layers(2, "attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST,
+                panel=ROUTING, paper=True, colour=SKY),
+    *_of_layers(1, "mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, colour=PURPLE),
+    *_of_layers(1, "mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF,
+                colour=VERMILION),
+    *_of_layers(2, "mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, colour=SKY),
 ]  # fmt: skip
 _PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)
 VARIABLE_ACCURACY = Measure(

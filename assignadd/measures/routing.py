@@ -162,12 +162,7 @@ class AttentionRates:
     """
 
     def __init__(
-        self,
-        configs: Sequence[Config],
-        seen: Bool[Tensor, "M ..."],
-        types: Sequence[int],
-        n: int,
-        masses: bool = False,
+        self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Sequence[int], n: int, masses: bool = False
     ):
         self.masses = masses
         # The sequences of all types one after the other, so that one forward pass is enough.
@@ -199,7 +194,6 @@ def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
         could_be_trained = as_in_training(network.config.task, network.seen[None], tokens)  # (1, n)
-        subsets = [torch.ones_like(could_be_trained), could_be_trained]
-        of_all, of_trained = routings(network.stack, tokens, subsets)
+        of_all, of_trained = routings(network.stack, tokens, [torch.ones_like(could_be_trained), could_be_trained])
         by_type[n_vars] = of_all, of_trained
     return by_type

@@ -175,17 +175,8 @@ def sentence(question: Question, cell: str, labels: Mapping[str, str]) -> str:
         label += f", among those that {labels.get(number.among, number.among)},"
     subject = f"the share of networks that {label}" if number.kind == "share" else f"{label} on average"
     if question.other is None:
-        return f"{cell}: {subject} is {_rule_for_number(question.rule)}."
+        return f"{cell}: {subject} is {question.rule}."
     return f'{cell}: {subject} is {_rule_for_difference(question.rule)} in the cell "{question.other}".'
-
-
-def _rule_for_number(rule: Rule) -> str:
-    """A rule in words, such as "at least 0.5"."""
-    if isinstance(rule, Between):
-        return f"from {rule.low:g} to {rule.high:g}"
-    if isinstance(rule, AtLeast):
-        return f"at least {rule.threshold:g}"
-    return f"at most {rule.threshold:g}"
 
 
 def _rule_for_difference(rule: Rule) -> str:

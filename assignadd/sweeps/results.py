@@ -99,10 +99,7 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
 
 def column_of(name: str) -> str:
     """The column of a setting: its dotted name, or the short one that tables of the first version have."""
-    for short_name, dotted_name in SHORT_NAMES.items():
-        if dotted_name == name:
-            return short_name
-    return name
+    return next((short_name for short_name, dotted_name in SHORT_NAMES.items() if dotted_name == name), name)
 
 
 def setting_of(config: Config, name: str) -> Any:

@@ -124,8 +124,7 @@ class Chains:
 
     def _along_chains(self, placed: Placed, variables: Tensor) -> tuple[Tensor, Tensor]:
         """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
-        shape = (*variables.shape[:-2], self.n_groups, variables.shape[-1])
-        last_variable = variables.new_zeros(shape)  # of each group's chain so far
+        last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])  # of each chain
         before = []
         by_place = (part.split(1, -2) for part in (placed.group, variables, placed.does_not_count))
         for group, variable, does_not_count in zip(*by_place, strict=True):  # (..., 1, B) each
