@@ -174,7 +174,8 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
         scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
         if gain > 0 and gain >= VISIBLE * scatter:
             steepest = first + 1 + int(np.argmax(np.diff(levels[first : last + 1])))  # the plateau it rises to most
-            visible.append(_spike(steps, values, edges[first + 1], edges[steepest], (levels[first], levels[last])))
+            i_foot, i_steepest = edges[first + 1], edges[steepest]
+            visible.append(_spike(steps, values, i_foot, i_steepest, (levels[first], levels[last])))
     return visible
 
 

@@ -44,7 +44,7 @@ class RandomWords:
     """Random numbers for `rows` sequences: a function of the seed, the step and the row alone.
 
     Each call returns fresh numbers. Sequences that take all randomness from here are the same whenever they are drawn.
-    `rows` is the number of sequences, or the number of each of them; seeds and steps broadcast with these.
+    `rows` says how many sequences there are, or which row each one is; seeds and steps broadcast with the rows.
     """
 
     def __init__(

@@ -97,8 +97,8 @@ def _follow_links(
         is_same = tokens[..., None, :] == variables[..., None]  # (..., B, k, T)
         matches = is_same & is_left_side & (position < before[..., None])
         last_match = torch.where(matches, position, -1).amax(-1)  # (..., B, k); -1 for none
-        # A chain that has reached its number stays where it is. The bound is for literals, which stay at `length`: what
-        # is behind them can be read all the same.
+        # A chain that has reached its number stays where it is, and a literal, which is not assigned, at `length`: the
+        # bound keeps `assignment + 1` inside the sequence.
         assignment = torch.where(last_match < 0, before, last_match).clamp(max=task.prefix - 2)
         assignments.append(assignment)
         right_side = tokens.gather(-1, assignment + 1)
