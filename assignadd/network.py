@@ -166,7 +166,7 @@ def _full_name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def known(network: Network, function: Callable[..., Result], result: Result, *arguments: Any) -> None:
+def store_result(network: Network, function: Callable[..., Result], result: Result, *arguments: Any) -> None:
     """Stores a result of a function decorated with `per_network`, which then returns it and measures nothing."""
     network.results[(_full_name(function), *arguments)] = result
 
@@ -200,11 +200,8 @@ def measure_ahead(
     everywhere = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
     _do([*more, *everywhere], processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
-    later_jobs = []
-    for slow in SLOW:
-        if slow.only is not None:
-            later_jobs += [_job(slow.measure, network) for network in networks if slow.only(network)]
-    _do(later_jobs, processes, listener)
+    only = [_job(slow.measure, network) for slow in SLOW if slow.only for network in networks if slow.only(network)]
+    _do(only, processes, listener)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:

@@ -246,6 +246,7 @@ def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials:
     The counts of a sample at each setting are a column of `n_successes` and `n_trials`, both (settings, samples).
     """
     curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))  # (3, curves), (curves, 2 settings)
+    # Successes at every setting, then failures, as in the columns of `log_probabilities`: one product sums over both.
     counts = np.concatenate([n_successes, n_trials - n_successes]).astype(np.float32)  # (2 settings, samples)
     parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few samples at a time, to bound memory
     # Log-likelihoods are (samples, curves), and not transposed: `argmax` along rows is ten times faster.

@@ -290,7 +290,7 @@ def data_dictionary() -> str:
 
 def _measures() -> Iterator[str]:
     """The columns of the table that `assignadd measure curves` writes for a run."""
-    from assignadd.measures.columns import COLUMNS
+    from assignadd.measures.columns import MEASURES
 
     yield "## Measures of your own runs\n"
     yield (
@@ -301,7 +301,7 @@ def _measures() -> Iterator[str]:
     )
     yield "| column | meaning | unit | level | sequences |"
     yield "|---|---|---|---|---|"
-    for m in COLUMNS:
+    for m in MEASURES:
         level = "" if m.level is None else f"{m.level:g}"
         yield f"| `{m.name}` | {cell(m.label)} | {m.unit} | {level} | {m.n or ''} |"
     yield ""

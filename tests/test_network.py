@@ -20,7 +20,7 @@ from assignadd.measures.probes import answer_probes_of
 from assignadd.measures.routing import routings_of
 from assignadd.model.architecture import NotDefined
 from assignadd.model.stack import initial_stack
-from assignadd.network import Job, Network, known, measure_ahead, networks_of, per_network, runs_of
+from assignadd.network import Job, Network, measure_ahead, networks_of, per_network, runs_of, store_result
 from assignadd.paper.addition.claims import ADDITION
 from assignadd.paper.causes.claims import INTERCHANGE
 from assignadd.paper.causes.interchange import interchange_of
@@ -93,7 +93,7 @@ def test_every_claim_can_be_asked_of_bare_weights():
     assert theory_gradient_of(alone) is None and onsets_of(alone) and not followed(alone) and not binds(alone)
     asked = [c for c in CLAIMS if c.measure is not None]
     few = [judge(c, [alone], "") for c in asked]
-    known(alone, binds, True)  # as if it bound: claims about binding are asked of no other network
+    store_result(alone, binds, True)  # as if it bound: claims about binding are asked of no other network
     many = [judge(c, [alone], "") for c in asked]
     assert {r.by_seed[0].run for r in (*few, *many) if r.by_seed} == {"weights"}
     assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 40
@@ -119,8 +119,8 @@ def test_a_result_is_computed_once_for_each_network_and_each_further_argument():
     one, other = handmade(), handmade()
     assert [times(one), times(one), times(one, 2), times(one, 2), times(other)] == [60, 60, 120, 120, 60]
     assert asked == [1, 2, 1]
-    known(one, times, 7)
-    known(one, times, 8, 3)
+    store_result(one, times, 7)
+    store_result(one, times, 8, 3)
     assert (times(one), times(one, 2), times(one, 3), times(other)) == (7, 120, 8, 60) and asked == [1, 2, 1]
 
 

@@ -114,7 +114,7 @@ def unknown():
     from assignadd.model import own as networks
     from assignadd.task import own as tasks
 
-    tasks._loaded.clear()
+    tasks._registered.clear()
     networks._loaded.clear()
     networks._shape_only.cache_clear()
 

@@ -68,15 +68,15 @@ def onset(
     None if the curve never reaches the threshold to stay. What the step and its bounds are is explained in `Onset`.
     """
     lower_ends, upper_ends = _intervals(values, n)
-    reached = first_lasting(steps, values >= threshold, lasting)
-    earliest = first_lasting(steps, upper_ends >= threshold, lasting)
-    latest = first_lasting(steps, lower_ends >= threshold, lasting)
-    if reached is None or earliest is None:
+    i_reached = first_lasting(steps, values >= threshold, lasting)
+    i_earliest = first_lasting(steps, upper_ends >= threshold, lasting)
+    i_latest = first_lasting(steps, lower_ends >= threshold, lasting)
+    if i_reached is None or i_earliest is None:
         return None
     return Onset(
-        step=int(steps[reached]),
-        low=int(steps[earliest - 1]) if earliest > 0 else 0,
-        high=None if latest is None else int(steps[latest]),
+        step=int(steps[i_reached]),
+        low=int(steps[i_earliest - 1]) if i_earliest > 0 else 0,
+        high=None if i_latest is None else int(steps[i_latest]),
     )
 
 
@@ -174,18 +174,22 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
         scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
         if gain > 0 and gain >= VISIBLE * scatter:
             steepest = first + 1 + int(np.argmax(np.diff(levels[first : last + 1])))  # the plateau it rises to most
-            visible.append(_spike(steps, values, edges[first + 1], edges[steepest], (levels[first], levels[last])))
+            i_foot, i_steepest = edges[first + 1], edges[steepest]
+            visible.append(_spike(steps, values, i_foot, i_steepest, (levels[first], levels[last])))
     return visible
 
 
-def _spike(steps: np.ndarray, values: np.ndarray, foot: int, steepest: int, levels: tuple[float, float]) -> Spike:
-    """The spike between two levels that leaves the lower plateau at index `foot` and rises most at index `steepest`."""
+def _spike(steps: np.ndarray, values: np.ndarray, i_foot: int, i_steepest: int, levels: tuple[float, float]) -> Spike:
+    """The spike between two levels that leaves the lower plateau at index `i_foot` and rises most at `i_steepest`."""
     low, high = levels
-    is_low = values[:foot] <= low + RISES_FROM * (high - low)
-    is_high = values[steepest:] >= low + RISES_TO * (high - low)
-    begin = np.flatnonzero(is_low)[-1]
-    end = steepest + np.flatnonzero(is_high)[0]
-    return Spike(int(steps[steepest - 1]), int(steps[steepest]), low, high, int(steps[begin]), int(steps[end]))
+    is_low = values[:i_foot] <= low + RISES_FROM * (high - low)
+    is_high = values[i_steepest:] >= low + RISES_TO * (high - low)
+    i_begin = np.flatnonzero(is_low)[-1]
+    i_end = i_steepest + np.flatnonzero(is_high)[0]
+    return Spike(
+        before=int(steps[i_steepest - 1]), after=int(steps[i_steepest]), low=low, high=high,
+        begin=int(steps[i_begin]), end=int(steps[i_end]),
+    )  # fmt: skip
 
 
 def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:

@@ -7,12 +7,12 @@ widens the interval of the onset; what is read off the weights alone has no nois
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from assignadd.dynamics.curves import LASTING, PENALTY_OF_64, Onset, Spike, first_lasting, largest_spike, onset, spikes
-from assignadd.measures.columns import COLUMNS, HALF, VARIABLE_ACCURACY, column_label
+from assignadd.measures.columns import HALF, MEASURES, VARIABLE_ACCURACY, column_label
 from assignadd.model.accuracy import end_of_training
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
 
@@ -164,7 +164,10 @@ def find_phases(curves: Curves) -> Phases:
             if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
                 second_spike = spike  # the last of them
     trained = skill_onset(curves, TRAINED_SETS)
-    return Phases(addition, binding, refinement, first_spike, second_spike, curves.binds, trained)
+    return Phases(
+        addition, binding, refinement, first_spike=first_spike, second_spike=second_spike, binds=curves.binds,
+        trained=trained,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,25 +194,24 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
         if evalset.name in curves.accuracy:
             # The levels of the phases: held-out sums as for addition, the rest as for binding and refinement.
             level = THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD
-            onsets.append(_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], level, curves.n))
+            onsets.append(_curve_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], level, curves.n))
     steps = columns["step"]
     if len(steps) < 2:
         return onsets
-    for measure in COLUMNS:
+    for measure in MEASURES:
         if measure.level is None:
             continue
         for name in measure.columns(columns):
             # A task may have no sums with a variable in one of the slots.
             if measure is not VARIABLE_ACCURACY or not np.isnan(columns[name]).all():
-                onsets.append(_onset(name, steps, columns[name], measure.level, measure.n))
+                onsets.append(_curve_onset(name, steps, columns[name], measure.level, measure.n))
     return onsets
 
 
-def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
+def _curve_onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
+    never = CurveOnset(curve, level, LASTING, onset=None, low=None, high=None, n=n)
     reached = onset(steps, values, n, level)
-    if reached is None:
-        return CurveOnset(curve, level, LASTING, None, None, None, n)
-    return CurveOnset(curve, level, LASTING, reached.step, reached.low, reached.high, n)
+    return never if reached is None else replace(never, onset=reached.step, low=reached.low, high=reached.high)
 
 
 APART = 1500  # steps within which a checkpoint is near a spike
@@ -240,9 +242,9 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     candidates: list[tuple[float, float, str, str]] = []
     for name, accuracy in columns.items():
         if fields := VARIABLE_ACCURACY.fields(name):
-            first = first_lasting(steps, accuracy >= HALF)
-            came = np.inf if first is None else float(steps[first])
-            if first == 0:  # right at the first checkpoint: that may have come at any time before
+            i_first = first_lasting(steps, accuracy >= HALF)
+            came = np.inf if i_first is None else float(steps[i_first])
+            if i_first == 0:  # right at the first checkpoint: that may have come at any time before
                 came = 0.0
             candidates.append((came, -float(accuracy.mean()), fields["variable"], fields["slot"]))
     came, _, variable, slot = max(candidates)

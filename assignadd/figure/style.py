@@ -100,7 +100,7 @@ def _lay_out(fig: Figure) -> None:
     engine.execute(fig)
     fig.set_layout_engine("none")  # drawing must not lay it out again
     for axes in fig.axes:
-        for which in ("original", "active"):
+        for which in ("original", "active"):  # matplotlib keeps the place it was given and the one it draws at
             place = axes.get_position(original=which == "original")
             axes.set_position(Bbox(place.get_points().round(6)), which=which)
 
@@ -213,7 +213,7 @@ def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], col
     axes.add_patch(outline)
 
 
-def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
+def box_cells(axes: Axes, marked: np.ndarray, color: str) -> None:
     """Draws a box around every marked cell."""
     for row, column in np.argwhere(marked):
         box(axes, (row, row), (column, column), color)

@@ -125,7 +125,7 @@ def _component_weights(component: str) -> tuple[str, ...]:
     block = f"blocks.{int(match[2]) - 1}"  # blocks count from 0, components from 1
     if match[1] == "mlp":
         return (f"{block}.mlp.",)
-    return tuple(f"{block}.attn.{kind}_{letter}" for letter in match[1].upper() for kind in "Wb")
+    return tuple(f"{block}.attn.{kind}_{letter}" for letter in match[1].upper() for kind in "Wb")  # W_Q, b_Q, W_K, b_K
 
 
 def matches(intervention: Intervention, positions: Positions) -> bool:
@@ -268,7 +268,7 @@ class EditedModel:
             components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
             components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
             return components[tokens]
-        recorded: dict[str, Tensor] = {}
+        recorded: dict[str, Tensor] = {}  # `setdefault` stores the activation, and returns it unchanged
         self._run(tokens, [(replace.hook, lambda activation: recorded.setdefault(replace.hook, activation))])
         return recorded[replace.hook]
 

@@ -35,7 +35,7 @@ HOOK_WORDS = {
     "hook_mlp_out": "what the MLP of layer {} writes",
     "hook_resid_post": "the residual stream after layer {}",
 }
-HOOKS_OF_LAYERS = tuple(HOOK_WORDS)[2:]
+HOOKS_OF_LAYERS = tuple(HOOK_WORDS)[2:]  # the first two are of the embeddings
 OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
 ROLE_WORDS = {
     "plus": "the operator",

@@ -84,8 +84,8 @@ class Claim:
     """One sentence or number of the paper in our words, and the way to check it.
 
     `measure` is a number of one trained model. A claim about every initialisation has `seed_measure` instead, a number
-    of one seed of a census: its value is the share of seeds in which it holds. `measured` is a number of a whole
-    population, such as a threshold. The rule is decided by the 95 % interval, and undecided where that has both sides.
+    of one seed of a census: its value is the share of seeds in which it holds; one about a whole population has
+    `population_measure`, such as a threshold. The rule is decided by the 95 % interval.
     """
 
     id: str
@@ -98,9 +98,9 @@ class Claim:
     rule: Rule | None = None
     comment: str = ""
     seed_measure: SeedMeasure | None = None
-    measured: PopulationMeasure | None = None
+    population_measure: PopulationMeasure | None = None
     sweep: str = ""
-    """Which sweep `measured` reads, `fraction` or `two_var`; if empty, the census."""
+    """Which sweep `population_measure` reads, `fraction` or `two_var`; if empty, the census."""
     detail: Callable[[Network], str] | None = None
     """More about one network, in words."""
     of_last_layer: bool = False
@@ -243,13 +243,13 @@ def in_words(steps: Sequence[int]) -> str:
 
 def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Network], populations: Populations) -> Line:
     """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule."""
-    measure = measure or claim.measure or claim.seed_measure or claim.measured
+    measure = measure or claim.measure or claim.seed_measure or claim.population_measure
     if measure is None or rule is None:
         return Line(verdict=UNMEASURED, rule=by_interval(rule) if rule else "")
     try:
         if claim.seed_measure is not None:
             return _over_census(measure, rule, populations)
-        if claim.measured is not None:
+        if claim.population_measure is not None:
             return _of_population(measure, rule, populations, claim.sweep)
         return _over_networks(measure, rule, networks, claim.if_binding)
     except Exception as error:
@@ -304,22 +304,26 @@ def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> 
     verdicts = Counter(result.verdict for result in results)
     verdict = verdict_over(results)
     if verdict == HOLDS and n < SEEDS_FOR_ALL:
-        verdict = UNTESTABLE
+        verdict = UNTESTABLE  # too few seeds to say so of all
     low = wilson(verdicts[HOLDS], n).low
     high = wilson(verdicts[HOLDS] + verdicts[UNDECIDED], n).high
     share = verdicts[HOLDS] / n
-    return Line(share, low, high, n, "seeds", n, verdict, by_interval(rule), by_seed=tuple(results))
+    return Line(
+        share, low, high, n=n, unit="seeds", seeds=n, verdict=verdict, rule=by_interval(rule), by_seed=tuple(results)
+    )
 
 
 def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populations, sweep: str) -> Line:
-    """A number of a whole population; for another task than the paper's it is shown and not judged."""
+    """A number of a whole population; that of another task is shown, but the paper's claim cannot be tested on it."""
     number = measure(populations)
     if number is None:
         reason = NO_SEED if populations.there(sweep) else NO_POPULATION
         return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
     verdict = rule.verdict(number) if populations.as_in_the_paper else UNTESTABLE
-    n_seeds = number.n if number.unit == "seeds" else 0
-    return Line(number.value, number.low, number.high, number.n, number.unit, n_seeds, verdict, by_interval(rule))
+    return Line(
+        number.value, number.low, number.high, n=number.n, unit=number.unit,
+        seeds=number.n if number.unit == "seeds" else 0, verdict=verdict, rule=by_interval(rule),
+    )  # fmt: skip
 
 
 def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:

@@ -39,11 +39,7 @@ class Accuracy:
 
 
 def set_accuracies(
-    stack: Stack,
-    configs: Sequence[Config],
-    seen: Tensor,
-    n: int,
-    sets: Sequence[EvalSet] | None = None,
+    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
 ) -> list[dict[str, Accuracy]]:
     """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
 

@@ -1,6 +1,6 @@
-"""The measured columns (paper, App. B, and ours): the record of each, and its value for every model of a stack.
+"""The measures (paper, App. B, and ours): the record of each, and its columns, a value for every model of a stack.
 
-Onsets, figures, the report, the explorer page and the terminal use the records (`COLUMNS`: name, label, unit, level,
+Onsets, figures, the report, the explorer page and the terminal use the records (`MEASURES`: name, label, unit, level,
 sample size, colour). `ProgressMeasures` takes all measures, for `assignadd measure`; `StackProgress` those that are
 fast enough to be taken during a sweep.
 """
@@ -11,7 +11,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ from assignadd.task.evalsets import NUMBER_OF_VARIABLES
 from assignadd.task.positions import operand_names
 
 Columns = dict[str, Tensor]
-Measures = Callable[[Stack], Columns]
+ColumnsOf = Callable[[Stack], Columns]
 # Sequences of each type for `ProgressMeasures` and for `StackProgress`; sequences for each variable and slot.
 SEQUENCES, STACK_SEQUENCES, PER_VARIABLE = 512, 256, 64
 BY_TYPE = " ({n_vars}-var)"
@@ -51,11 +51,11 @@ HALF = 0.5
 
 
 @dataclass(frozen=True)
-class Column:
-    """The record of a column, or of all columns that differ in a field in braces such as `{n_vars}` or `{variable}`."""
+class Measure:
+    """What is known of a column of numbers, or of all columns that differ in a field in braces such as `{n_vars}`."""
 
     name: str
-    """The name in tables, files and JSON."""
+    """The name of the column in tables, files and JSON."""
     label: str
     """The label for readers, to which `column_label` appends the number of variables."""
     unit: str
@@ -97,93 +97,88 @@ class Column:
 # This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
 # between 0 and 1 has at most the variance of a share with the same mean.
 # The value of a layer is that of its best head (`measures.routing`).
-def _of_layers(record: Column, layer_of_paper: int) -> list[Column]:
-    """The record of an attention pattern in each layer, from that in the layer in which the paper has it."""
-    columns = []
+def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
+    """An attention pattern in each layer; `of_figure` is for the layer in which the paper has it."""
+    measures = []
     for layer in LAYERS:
-        column = replace(
-            record, name=f"{record.name.format(layer=layer)}{BY_TYPE}", label=f"layer {layer}: {record.label}"
-        )
-        is_papers = layer == layer_of_paper
-        columns.append(column if is_papers else replace(column, paper=False, line=DENSE, needs=()))
-    return columns
+        names = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
+        of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
+        measures.append(Measure(*names, unit, level, SEQUENCES, **of_figure | of_layer))
+    return measures
 
 
-_PATTERNS = (
-    (Column("attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST, SEQUENCES,
-            ADDING_AND_COPYING, True, PURPLE, DASHED, (SECOND_LAYER,)), 1),
-    (Column("attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST, SEQUENCES,
-            ROUTING, True, VERMILION, SOLID, (SECOND_LAYER,)), 1),
-    (Column("attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST, SEQUENCES,
-            ROUTING, True, SKY, SOLID, (SECOND_LAYER,)), 2),
-    (Column("mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, SEQUENCES,
-            colour=PURPLE, needs=(SECOND_LAYER,)), 1),
-    (Column("mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF, SEQUENCES,
-            colour=VERMILION, needs=(SECOND_LAYER,)), 1),
-    (Column("mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, SEQUENCES,
-            colour=SKY, needs=(SECOND_LAYER,)), 2),
-)  # fmt: skip
-_RATES = [column for record, layer_of_paper in _PATTERNS for column in _of_layers(record, layer_of_paper)]
+_RATES = [
+    *_of_layers(1, "attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST,
+                panel=ADDING_AND_COPYING, paper=True, colour=PURPLE, line=DASHED),
+    *_of_layers(1, "attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST,
+                panel=ROUTING, paper=True, colour=VERMILION),
+    *_of_layers(2, "attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST,
+                panel=ROUTING, paper=True, colour=SKY),
+    *_of_layers(1, "mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, colour=PURPLE),
+    *_of_layers(1, "mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF,
+                colour=VERMILION),
+    *_of_layers(2, "mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, colour=SKY),
+]  # fmt: skip
 _PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)
-VARIABLE_ACCURACY = Column(
+VARIABLE_ACCURACY = Measure(
     "accuracy {variable} {slot}", "sums with {variable} in the {slot} slot", "of sequences", HALF, PER_VARIABLE
 )
 # In the order of onsets and figures.
-COLUMNS: tuple[Column, ...] = (
-    Column(
+MEASURES: tuple[Measure, ...] = (
+    Measure(
         "ov2_mlp2_accuracy", "OV2 and MLP2 alone add", "of pairs",
         MOST, panel=ADDING_AND_COPYING, paper=True, colour=BLUE, needs=PAPER_NEEDS,
     ),
-    Column(
+    Measure(
         "fourier_restricted_accuracy", "OV2 and MLP2 add, own frequencies alone", "of pairs", MOST, needs=PAPER_NEEDS,
     ),
-    Column(
+    Measure(
         "qk1_num_to_prev_var", "QK1: number finds the position before", "of positions",
         MOST, panel=ADDING_AND_COPYING, paper=True, colour=ORANGE, needs=QK1_NEEDS,
     ),
-    Column(
+    Measure(
         "qk1_num_to_prev_var (rows 3 on)", "QK1: the position before, rows 3 on", "of positions",
         MOST, panel=ADDING_AND_COPYING, colour=ORANGE, line=DENSE, needs=QK1_NEEDS,
     ),
-    Column(
+    Measure(
         "qk2_ov1_var_identity", "QK2: variable finds itself", "of variables",
         MOST, panel=ROUTING, paper=True, colour=GREEN, needs=QK2_NEEDS,
     ),
-    Column("qk2_ov1_var_margin", "QK2: margin of the variable itself, mean", "score", 0.0, needs=QK2_NEEDS),
-    Column("qk2_ov1_var_margin (least)", "QK2: margin of the variable itself, least", "score", 0.0, needs=QK2_NEEDS),
-    Column(
+    Measure("qk2_ov1_var_margin", "QK2: margin of the variable itself, mean", "score", 0.0, needs=QK2_NEEDS),
+    Measure("qk2_ov1_var_margin (least)", "QK2: margin of the variable itself, least", "score", 0.0, needs=QK2_NEEDS),
+    Measure(
         "probe_l1_var_from_num", "probe finds the variable at its number", "of sequences",
-        MOST, _PROBED, ADDING_AND_COPYING, True, INK, needs=(SECOND_LAYER,),
+        MOST, _PROBED, panel=ADDING_AND_COPYING, paper=True, colour=INK, needs=(SECOND_LAYER,),
     ),
-    Column(
+    Measure(
         "probe_l1_var_from_num (four steps)", "probe finds the variable, four steps", "of sequences",
-        MOST, _PROBED, ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,),
+        MOST, _PROBED, panel=ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,),
     ),
     *_RATES,
     VARIABLE_ACCURACY,
     # Without a level: variants of measures above, and values whose meaning depends on the network.
     *(
-        Column(rate.family + types, f"{rate.label}, {words}", rate.unit, n=rate.n, colour=rate.colour)
-        for types, words in (
+        Measure(rate.family + suffix, f"{rate.label}, {words}", rate.unit, n=rate.n, colour=rate.colour)
+        for suffix, words in (
             (AS_IN_TRAINING, "as in training"),
-            # Where a layer has several heads: each of them.
+            # Where a layer has several heads: each of them, named before the closing parenthesis.
             (BY_TYPE[:-1] + OF_HEAD, "head {head}"), (AS_IN_TRAINING[:-1] + OF_HEAD, "head {head}, as in training"),
         )
         for rate in _RATES
     ),
-    Column("fourier_frequencies", "number of the network's frequencies", "frequencies", needs=PAPER_NEEDS),
-    Column("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs", needs=PAPER_NEEDS),
-    Column("qk1 = to {variable}", "QK1: score of = for {variable}", "score", needs=QK1_NEEDS),
-    Column("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
+    Measure("fourier_frequencies", "number of the network's frequencies", "frequencies", needs=PAPER_NEEDS),
+    Measure("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs", needs=PAPER_NEEDS),
+    Measure("qk1 = to {variable}", "QK1: score of = for {variable}", "score", needs=QK1_NEEDS),
+    Measure("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
 )  # fmt: skip
 
 
 @cache
-def measure_of(column: str) -> Column:
-    """The record of the measure that a measured column belongs to."""
-    for record in COLUMNS:
-        if record.fields(column) is not None:
-            return record
+def measure_of(column: str) -> Measure:
+    """The measure that a column belongs to."""
+    for measure in MEASURES:
+        if measure.fields(column) is not None:
+            return measure
     raise ValueError(
         f"no measured column is called {column!r}; `assignadd measure curves RUN` writes them to measures.parquet"
     )
@@ -191,7 +186,7 @@ def measure_of(column: str) -> Column:
 
 def not_defined(config: Config) -> dict[str, str]:
     """The measures that this architecture has no column for, by name, each with the reason."""
-    reasons = {record.name: lacking(config, *record.needs) for record in COLUMNS}
+    reasons = {measure.name: lacking(config, *measure.needs) for measure in MEASURES}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
@@ -203,9 +198,9 @@ def require_column(config: Config, column: str) -> None:
 
 def column_label(column: str) -> str:
     """The label of a column, for readers."""
-    record = measure_of(column)
-    fields = record.fields(column) or {}
-    label = record.label.format(**fields)
+    measure = measure_of(column)
+    fields = measure.fields(column) or {}
+    label = measure.label.format(**fields)
     return f"{label}, {NUMBER_OF_VARIABLES[int(fields['n_vars'])]}" if "n_vars" in fields else label
 
 
@@ -246,7 +241,7 @@ class StackProgress:
         return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
 
 
-def where_defined(stack: Stack, *measures: Measures) -> Columns:
+def where_defined(stack: Stack, *measures: ColumnsOf) -> Columns:
     """The columns of those measures that are defined for the architecture (`not_defined` lists the others)."""
     columns: Columns = {}
     for measure in measures:
@@ -312,12 +307,12 @@ class ProgressObserver:
         self,
         configs: Sequence[Config],
         seen: Tensor,
-        kind: Callable[[Sequence[Config], Tensor], Measures] = ProgressMeasures,
+        kind: Callable[[Sequence[Config], Tensor], ColumnsOf] = ProgressMeasures,
     ):
         self.configs, self.seen, self._kind = configs, seen, kind
 
     @cached_property
-    def _measures(self) -> Measures:
+    def _measures(self) -> ColumnsOf:
         """Made on the first call, in the process that trains the models."""
         return self._kind(self.configs, self.seen)
 

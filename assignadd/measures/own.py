@@ -79,6 +79,7 @@ class OwnMeasure:
         return [row | columns for row, columns in zip(ours, theirs, strict=True)]
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which loads the function from its file where there is one."""
         if self.path is None:
             return OwnMeasure, (self.function, self.base, self.observed)
         return _loaded, (self.path, self.function.__name__, self.base, self.observed)
@@ -98,7 +99,7 @@ def own_measure(
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
     path_of_source = Path(inspect.getsourcefile(function) or "")
     file = path_of_source if path_of_source.is_file() else None  # none in a notebook
-    configs = [member.config(config)] * 2
+    configs = [member.config(config)] * 2  # two models: a number for each is not a single one
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))

@@ -122,7 +122,7 @@ def variable_probes(
         for n_steps in steps:
             if n_steps is None:
                 test_and_train = least_squares_probe(vectors, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)
-                accuracies.append(test_and_train[0, 0])
+                accuracies.append(test_and_train[0, 0])  # of the test rows, with the only labelling
             else:
                 accuracies.append(adam_probe(vectors, variable, task.n_vars, n_train, n_steps))
     return torch.stack(accuracies).view(-1, len(steps)).T
@@ -187,9 +187,10 @@ def vectors_at_equals(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B 
     more layers, or more MLPs, than the paper's.
     """
     architecture = model.config.model
-    parts = list(trace.residuals)  # in the order of the forward pass; the first is the embedding, a constant at `=`
-    earlier = parts[1 : parts.index(f"attention {architecture.n_layers}") - 1]
-    stages = {f"after {part}": trace.residuals[part] for part in earlier}
+    parts = list(trace.residuals)  # in the order of the forward pass
+    before_last_layer = parts[: parts.index(f"attention {architecture.n_layers}")]
+    # Without the first one, the embedding, which is constant at `=`, and the last one, which is `resid_pre`.
+    stages = {f"after {part}": trace.residuals[part] for part in before_last_layer[1:-1]}
     stages["before attention"] = trace.resid_pre
     if architecture.d_mlp[-1] is None:
         return stages | {"after attention": trace.resid_mid}

@@ -48,16 +48,16 @@ class Routing:
         """The rate or mass of the best head of its layer."""
         return self.by_head[name].amax(1)
 
-    def columns(self, types: str) -> dict[str, Float[Tensor, " M"]]:
+    def columns(self, subset: str) -> dict[str, Float[Tensor, " M"]]:
         """A column for each pattern, and where a layer has several heads one for each of them.
 
-        `types` says in a column's name which sequences they are of, such as `1-var`.
+        `subset` says in a column's name which sequences they are of, such as `1-var`.
         """
-        columns = {f"{name} ({types})": self[name] for name in self.by_head}
+        columns = {f"{name} ({subset})": self[name] for name in self.by_head}
         for name, values in self.by_head.items():
             n_heads = values.shape[1]
             if n_heads > 1:
-                columns |= {f"{name} ({types}, head {head})": values[:, head] for head in range(n_heads)}
+                columns |= {f"{name} ({subset}, head {head})": values[:, head] for head in range(n_heads)}
         return columns
 
 
@@ -162,18 +162,13 @@ class AttentionRates:
     """
 
     def __init__(
-        self,
-        configs: Sequence[Config],
-        seen: Bool[Tensor, "M ..."],
-        types: Sequence[int],
-        n: int,
-        masses: bool = False,
+        self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Sequence[int], n: int, masses: bool = False
     ):
         self.masses = masses
         # The sequences of all types one after the other, so that one forward pass is enough.
         self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)  # (M, B, T)
         could_be_trained = as_in_training(configs[0].task, seen, self.tokens)  # (M, B)
-        self.subsets: dict[str, Tensor] = {}
+        self.subsets: dict[str, Tensor] = {}  # masks (M, B), by what a column's name says of them
         for i, n_vars in enumerate(types):
             is_of_type = torch.zeros_like(could_be_trained)
             is_of_type[:, i * n : (i + 1) * n] = True
@@ -184,8 +179,8 @@ class AttentionRates:
         """The columns of the models of a stack."""
         columns: dict[str, Tensor] = {}
         of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
-        for types, of_subset in zip(self.subsets, of_subsets, strict=True):
-            columns |= of_subset.columns(types)
+        for subset, of_subset in zip(self.subsets, of_subsets, strict=True):
+            columns |= of_subset.columns(subset)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 
@@ -199,7 +194,6 @@ def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
         could_be_trained = as_in_training(network.config.task, network.seen[None], tokens)  # (1, n)
-        subsets = [torch.ones_like(could_be_trained), could_be_trained]
-        of_all, of_trained = routings(network.stack, tokens, subsets)
+        of_all, of_trained = routings(network.stack, tokens, [torch.ones_like(could_be_trained), could_be_trained])
         by_type[n_vars] = of_all, of_trained
     return by_type

@@ -44,7 +44,7 @@ from assignadd.dynamics.trajectory import (
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
 from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.columns import COLUMNS, ProgressMeasures, circuit_columns, column_label
+from assignadd.measures.columns import MEASURES, ProgressMeasures, circuit_columns, column_label
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.model.accuracy import Exam
 from assignadd.model.circuits import OV, QK
@@ -72,7 +72,7 @@ HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
 # By column the paper's measure and its colour; some of the seven measures have a column for each number of variables.
 MEASURED = {
     measure.name.format(n_vars=n): (measure, palette.BY_VARS[n] if "{n_vars}" in measure.name else measure.colour)
-    for measure in COLUMNS
+    for measure in MEASURES
     if measure.paper
     for n in VARIABLES
 }

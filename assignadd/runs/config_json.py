@@ -63,11 +63,11 @@ def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = N
     from assignadd.task import own as own_tasks
 
     if task is not None:
-        config = replace(config, task=Task(file=own_tasks.described(task)))
+        config = replace(config, task=Task(file=own_tasks.register(task)))
     if network is not None:
         config = replace(config, model=Model(file=own_networks.described(network, config.task)))
     if config.task.file is not None:
-        own_tasks.loaded(config.task.file)
+        own_tasks.registered(config.task.file)
     if config.model.file is not None:
         own_networks.loaded(config.model.file)
     return config

@@ -327,7 +327,7 @@ def check_files(run: Run, task: GivenTask = None, network: GivenNetwork = None) 
 
     compared: list[tuple[Any, ...]] = []
     if task is not None:
-        compared.append(("task", TASK_TEXT, run.config.task.file, own_tasks.described(task)))
+        compared.append(("task", TASK_TEXT, run.config.task.file, own_tasks.register(task)))
     if network is not None:
         described = own_networks.described(network, run.config.task)
         compared.append(("network", NETWORK_TEXT, run.config.model.file, described))

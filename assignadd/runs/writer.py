@@ -261,7 +261,7 @@ def _documents(config: Config, members: Sequence[Member], seen: Tensor) -> dict[
     """The files of a run that never change, by their names."""
     documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
     if config.task.file is not None:
-        documents[TASK_TEXT] = own_task.loaded(config.task.file).source.text
+        documents[TASK_TEXT] = own_task.registered(config.task.file).source.text
     if config.model.file is not None:
         documents[NETWORK_TEXT] = own_network.loaded(config.model.file).source.text
     return documents

@@ -179,17 +179,8 @@ def sentence(question: Question, cell: str, labels: Mapping[str, str]) -> str:
         label += f", among those that {labels.get(number.among, number.among)},"
     subject = f"the share of networks that {label}" if number.kind == "share" else f"{label} on average"
     if question.other is None:
-        return f"{cell}: {subject} is {_rule_for_number(question.rule)}."
+        return f"{cell}: {subject} is {question.rule}."
     return f'{cell}: {subject} is {_rule_for_difference(question.rule)} in the cell "{question.other}".'
-
-
-def _rule_for_number(rule: Rule) -> str:
-    """A rule in words, such as "at least 0.5"."""
-    if isinstance(rule, Between):
-        return f"from {rule.low:g} to {rule.high:g}"
-    if isinstance(rule, AtLeast):
-        return f"at least {rule.threshold:g}"
-    return f"at most {rule.threshold:g}"
 
 
 def _rule_for_difference(rule: Rule) -> str:
@@ -285,7 +276,7 @@ class Study:
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
         members = []
         for cell in self.cells:
-            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds
+            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds  # all where `seeds` is None
             for i, settings in enumerate(networks):
                 members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
         return Sweep(self.name, config, tuple(members), self.observer)
@@ -316,7 +307,7 @@ class Study:
         labels = {}
         for cell in self.cells:
             for settings in cell.models or ({},):
-                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label
+                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label  # in a Member's order
         return labels
 
 

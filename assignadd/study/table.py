@@ -37,7 +37,7 @@ BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name
 OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "refines": (BANNED_SETS, THRESHOLD),
-    "learned": (TRAINED_SETS[:2], THRESHOLD),
+    "learned": (TRAINED_SETS[:2], THRESHOLD),  # one variable, and two
     # Of tasks with hops alone.
     "follows 1 link": (("1-var 1 link",), THRESHOLD),
     "follows 2 links": (("1-var 2 links",), THRESHOLD),

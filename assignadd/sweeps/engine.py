@@ -195,7 +195,7 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
         warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
         try:
             process.start()
-        except OSError:
+        except OSError:  # no process could be started; any other error is about what is sent to it
             raise
         except Exception as error:
             expected = "functions of a file of their own, from which other processes load them, or one process"

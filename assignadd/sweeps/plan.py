@@ -266,7 +266,7 @@ def bytes_per_model(config: Config) -> int:
     weights_gradients_moments = 6 * n_weights
     sequences = (config.optim.batch + n_evaluated) * per_sequence
     tables = 10 * C * (C + model.d_model)
-    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # tokens and label are 8 bytes each, two numbers
+    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # of 12 sets; 8 bytes a token are two numbers
     bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
     return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)
 

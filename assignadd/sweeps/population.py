@@ -20,8 +20,7 @@ from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column
 from assignadd.sweeps.results import TABLE, by_network, column_of, read_results, shipped_table
-from assignadd.task.evalsets import PairKind
-from assignadd.task.splits import distinct_sums, pair_split
+from assignadd.task.splits import pair_mask, pair_split
 
 if TYPE_CHECKING:
     import polars
@@ -69,7 +68,7 @@ class SeedCurves:
         sets that were not recorded the final exam.
         """
         if end_column(name) in self.columns:
-            values = self.columns[end_column(name)]  # NaN before the last evaluations
+            values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
             return values[np.isfinite(values)].tolist(), int(self._provenance["sequences_in_end_exams"])
         if name in self.columns:
             steps = self.columns["step"]
@@ -95,11 +94,12 @@ class SeedCurves:
     def _column_at_the_end(self, name: str) -> str:
         return final_column(name) if final_column(name) in self.columns else name
 
-    def n_pairs(self, kind: PairKind) -> int:
-        """How many pairs of numbers of one kind this seed has; n + m and m + n count once if both are held out."""
+    @property
+    def n_doubles(self) -> int:
+        """How many pairs (n, n) this seed holds out."""
         split_seed = self._provenance["config"].get("seed", {}).get("split")  # one split for all seeds, if it is set
         seen = pair_split(self.task, self.seed if split_seed is None else split_seed)  # drawn again
-        return distinct_sums(seen, kind)
+        return int(pair_mask(seen, "doubles").sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,8 @@ class Population:
         values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
         binds = np.zeros((len(values), len(seeds)), dtype=bool)
         for columns in self.networks:
-            place = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
-            binds[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
+            row, column = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
+            binds[row, column] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
         return binds
 
 
@@ -195,8 +195,8 @@ class Populations:
         papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
         for population in (*self.census, self.fraction, self.two_var):
             if population is not None:
-                model = population.provenance["config"].get("model", {})  # earlier tables do not have every field
-                if not _is_the_papers(population.task) or papers_model | model != papers_model:
+                model = papers_model | population.provenance["config"].get("model", {})  # what earlier tables lack too
+                if not _is_the_papers(population.task) or model != papers_model:
                     return False
         return True
 
@@ -256,5 +256,5 @@ def populations_for(
 
 
 def _is_the_papers(task: Task) -> bool:
-    """By its text or by its code."""
+    """Whether a task is the paper's, by its text or by its code."""
     return task in (PRESETS["paper"].task, PRESETS["authors"].task)

@@ -7,9 +7,10 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,14 +44,19 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """A row per model and evaluation: settings and seed, step, loss, where it diverged, every accuracy and measure."""
     import polars
 
-    place_of_cell = {cell.in_stack(sweep.config): place for place, cell in enumerate(sweep.cells)}
     settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
     column_of_setting = {name: column_of(name) for name in settings}
-    rows_with_places: list[tuple[int, dict[str, Any]]] = []
+    # The rows of each cell, which is known by the configuration of its stack and its member. They are in the order of
+    # the cells, not of the runs, as the first rows decide the order of the columns.
+    rows_of_cells: dict[tuple[Config, Member], list[dict[str, Any]]]
+    rows_of_cells = {cell.in_stack(sweep.config): [] for cell in sweep.cells}
     for run in runs:
-        rows_with_places += _rows(run, place_of_cell, column_of_setting)
-    rows_with_places.sort(key=lambda row_with_place: row_with_place[0])  # the same columns in any order of runs
-    frame = polars.DataFrame([row for _, row in rows_with_places], infer_schema_length=None)
+        configs = run.configs
+        for row in run.metrics():
+            cell = (run.config, run.members[row["model"]])
+            if cell in rows_of_cells:  # else a model of the run that is not in the sweep
+                rows_of_cells[cell].append(_row(row, configs[row["model"]], column_of_setting))
+    frame = polars.DataFrame([*chain.from_iterable(rows_of_cells.values())], infer_schema_length=None)
     in_single_precision = [
         polars.col(polars.Float64).cast(polars.Float32),
         polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
@@ -61,24 +67,13 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     return frame.sort([*setting_columns, "seed", "step"])
 
 
-def _rows(
-    run: Run, place_of_cell: Mapping[tuple[Config, Member], int], column_of_setting: Mapping[str, str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each row of the sweep's table that a run has, after the place of its cell in the sweep.
-
-    A cell is known by the configuration of its stack and its member.
-    """
-    configs = run.configs
-    for row in run.metrics():
-        place = place_of_cell.get((run.config, run.members[row["model"]]))
-        if place is None:  # a model of the run that is not in the sweep
-            continue
-        config = configs[row["model"]]
-        settings = {column: setting_of(config, name) for name, column in column_of_setting.items()}
-        facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
-        measures = dict(row.get("measures", {}))
-        tests = measures.pop("tests", {})
-        yield place, settings | facts | row["accuracy"] | tests | measures
+def _row(recorded: Mapping[str, Any], config: Config, column_of_setting: Mapping[str, str]) -> dict[str, Any]:
+    """A row of the sweep's table, from one that a run recorded of a model with this configuration."""
+    settings = {column: setting_of(config, name) for name, column in column_of_setting.items()}
+    facts = {name: recorded[name] for name in ("seed", "step", "loss", "diverged_at")}
+    measures = dict(recorded.get("measures", {}))
+    tests = measures.pop("tests", {})
+    return settings | facts | recorded["accuracy"] | tests | measures
 
 
 def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
@@ -107,10 +102,7 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
 
 def column_of(name: str) -> str:
     """The column of a setting: its dotted name, or the short one that tables of the first version have."""
-    for short_name, dotted_name in SHORT_NAMES.items():
-        if dotted_name == name:
-            return short_name
-    return name
+    return next((short_name for short_name, dotted_name in SHORT_NAMES.items() if dotted_name == name), name)
 
 
 def setting_of(config: Config, name: str) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Task
@@ -41,6 +41,18 @@ class Groups(NamedTuple):
     """How many assignments of the group come before the one that does not count, if there is one."""
     size: Int[Tensor, "*M groups B"]
     """The number of assignments; 0 for the group of an operand that is a literal."""
+
+
+class Placed(NamedTuple):
+    """Which assignment of which group stands at each place of a sequence; without meaning from the n-th place on."""
+
+    group: Int[Tensor, "*M most B"]
+    link: Int[Tensor, "*M most B"]
+    """Its number in the chain, 0 for the one with the number."""
+    is_end: Bool[Tensor, "*M most B"]
+    """Whether it is the last of its chain."""
+    does_not_count: Bool[Tensor, "*M most B"]
+    """Whether it is the earlier assignment of the variable at the end, which is not part of the chain."""
 
 
 class Chains:
@@ -83,38 +95,42 @@ class Chains:
         `operands` (tokens) and `values` have an entry for each operand. Operands and `distractors` are different
         variables.
         """
-        most, k = self.task.max_assignments, self.task.operands
         groups = self._draw_groups(n, [operand >= self.first_variable for operand in operands], draw)
-        group_of_each = self._shuffled(groups.size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
-        numbers = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)  # (..., most, B)
-        operand_of_group, value_of_group = torch.stack(list(operands), -2), torch.stack(list(values), -2)
-        n_placed = torch.zeros_like(groups.size)  # assignments of each group that are already there
-        last_variable = torch.zeros_like(groups.size)  # of each group's chain so far
-        n_new = torch.zeros_like(n)  # distractors that are already there
-        left, right, superseded = [], [], []
-        for place in range(most):
-            group = group_of_each[..., place : place + 1, :]  # (..., 1, B), as are all tensors here
-            number = numbers[..., place : place + 1, :]
-            placed = n_placed.gather(-2, group)
-            is_twice, n_before = groups.twice.gather(-2, group) > 0, groups.n_before.gather(-2, group)
-            does_not_count = is_twice & (placed == n_before)
-            link = placed - (is_twice & (placed > n_before)).long()  # without the assignment that does not count
-            is_of_operand = group < k
-            is_operand = is_of_operand & (link == groups.links.gather(-2, group))  # at the end of its chain
-            operand_group = group.clamp(max=k - 1)  # the bound is for distractors, for which it is not used
-            new_variable = distractors.gather(-2, n_new.unsqueeze(-2).clamp(max=most - 1))
-            variable = torch.where(is_operand, operand_of_group.gather(-2, operand_group), new_variable)
-            first_number = torch.where(is_of_operand, value_of_group.gather(-2, operand_group), number)
-            of_chain = torch.where(link == 0, first_number, last_variable.gather(-2, group))
-            left.append(variable)
-            right.append(torch.where(does_not_count, number, of_chain))
-            superseded.append(does_not_count)
-            last_variable.scatter_(-2, group, torch.where(does_not_count, last_variable.gather(-2, group), variable))
-            n_placed.scatter_(-2, group, placed + 1)
-            n_new = n_new + (~does_not_count & ~is_operand).squeeze(-2).long()
-        # An assignment that does not count has the variable at the end of its chain.
-        at_end = last_variable.gather(-2, group_of_each)
-        return torch.where(torch.cat(superseded, -2), at_end, torch.cat(left, -2)), torch.cat(right, -2)
+        placed = self._placed(groups, n, draw)
+        numbers = torch.stack([draw.below(self.task.modulus) for _ in range(self.task.max_assignments)], -2)
+        # Every assignment of a chain has a new variable, but for the one at the end of an operand's.
+        is_new = ~placed.does_not_count & ~(placed.is_end & (placed.group < len(operands)))
+        n_new_before = is_new.cumsum(-2) - is_new.long()
+        variables, first_numbers = distractors.gather(-2, n_new_before), numbers
+        for i, (operand, value) in enumerate(zip(operands, values, strict=True)):
+            is_of_operand = placed.group == i
+            variables = torch.where(is_of_operand & placed.is_end, operand.unsqueeze(-2), variables)
+            first_numbers = torch.where(is_of_operand, value.unsqueeze(-2), first_numbers)
+        variables_before, variables_at_end = self._along_chains(placed, variables)
+        left = torch.where(placed.does_not_count, variables_at_end, variables)
+        right = torch.where(placed.link == 0, first_numbers, variables_before)
+        return left, torch.where(placed.does_not_count, numbers, right)
+
+    def _placed(self, groups: Groups, n: Tensor, draw: Digits) -> Placed:
+        """The assignments of all groups, shuffled together."""
+        group = self._shuffled(groups.size, n, draw)  # (..., most, B)
+        places = range(self.task.max_assignments)
+        n_earlier = torch.stack([(group[..., :i, :] == group[..., i : i + 1, :]).sum(-2) for i in places], -2)
+        is_twice, n_before = groups.twice.gather(-2, group) > 0, groups.n_before.gather(-2, group)
+        does_not_count = is_twice & (n_earlier == n_before)
+        link = n_earlier - (is_twice & (n_earlier > n_before)).long()  # without the assignment that does not count
+        is_end = ~does_not_count & (link == groups.links.gather(-2, group))
+        return Placed(group, link, is_end, does_not_count)
+
+    def _along_chains(self, placed: Placed, variables: Tensor) -> tuple[Tensor, Tensor]:
+        """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
+        last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])  # of each chain
+        before = []
+        by_place = (part.split(1, -2) for part in (placed.group, variables, placed.does_not_count))
+        for group, variable, does_not_count in zip(*by_place, strict=True):  # (..., 1, B) each
+            before.append(last_variable.gather(-2, group))
+            last_variable.scatter_(-2, group, torch.where(does_not_count, before[-1], variable))
+        return torch.cat(before, -2), last_variable.gather(-2, placed.group)
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
         """The groups of sequences with n assignments, by the law at the top of this file."""
@@ -151,7 +167,8 @@ class Chains:
         most = self.task.max_assignments
         place = torch.arange(most, device=n.device)[:, None, None]
         ends = size.cumsum(-2).unsqueeze(-3)  # (..., 1, groups, B): where each group ends before the shuffle
-        group = (place >= ends).sum(-2)  # (..., most, B)
+        # From the n-th on, assignments are in no group: they count to the last one, and are not used.
+        group = (place >= ends).sum(-2).clamp(max=self.n_groups - 1)  # (..., most, B)
         for i in range(most):
             # Exchanges i with a random j of i..n-1, or with itself from the n-th on.
             j = (i + draw.below((n - i).clamp(min=1))).unsqueeze(-2)

@@ -43,7 +43,7 @@ def _shortened(text: str, task: Task) -> str | None:
     paper = Vocabulary(PAPER)
     tokens = parse(text, PAPER)
     values = assignments(tokens, PAPER)  # the number of each variable
-    operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
+    operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]  # as `fitted` says
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
     variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # operands first
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):

@@ -44,7 +44,7 @@ class RandomWords:
     """Random numbers for `rows` sequences: a function of the seed, the step and the row alone.
 
     Each call returns fresh numbers. Sequences that take all randomness from here are the same whenever they are drawn.
-    `rows` is the number of sequences, or the number of each of them; seeds and steps broadcast with these.
+    `rows` says how many sequences there are, or which row each one is; seeds and steps broadcast with the rows.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class OwnTask(Protocol):
         """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
 
 
-class Loaded(NamedTuple):
+class Registered(NamedTuple):
     """A task that the user has given, and the text of its file."""
 
     task: OwnTask
@@ -127,11 +127,11 @@ class Loaded(NamedTuple):
 
 
 # The tasks that the user has given to this process.
-_loaded: dict[TaskFile, Loaded] = {}
+_registered: dict[TaskFile, Registered] = {}
 
 
-def described(task: OwnTask | str | Path) -> TaskFile:
-    """The description of a task of the user's, or of TASK in a file, which is executed; its draws are tried."""
+def register(task: OwnTask | str | Path) -> TaskFile:
+    """Tries a task of the user's, or TASK in a file, which is executed; `registered` knows it by what is returned."""
     if isinstance(task, str | Path):
         made, source = user_object(Path(task), NAME)
     else:
@@ -146,26 +146,27 @@ def described(task: OwnTask | str | Path) -> TaskFile:
     names = (made.sets,) if isinstance(made.sets, str) else tuple(made.sets)
     answers = _drawn(made, source.name, RandomWords(1), TRAIN)[1]
     file = TaskFile(
-        source.name, source.sha256, "", made.n_tokens, made.length, made.n_answers, answers.dim() == 2, names
-    )
+        name=source.name, sha256=source.sha256, first_draws="", n_tokens=made.n_tokens, length=made.length,
+        n_answers=made.n_answers, everywhere=answers.dim() == 2, sets=names,
+    )  # fmt: skip
     check_task(Task(file=file))
     digest = hashlib.sha256()
     for name in dict.fromkeys((TRAIN, *names)):
         batch = _tried(made, file, name)
         digest.update(b"".join(part.cpu().numpy().tobytes() for part in batch))
     file = replace(file, first_draws=digest.hexdigest()[:16])
-    _loaded[file] = Loaded(made, source)
+    _registered[file] = Registered(made, source)
     return file
 
 
-def loaded(file: TaskFile) -> Loaded:
+def registered(file: TaskFile) -> Registered:
     """The task that this describes; a UserError if the user has not given it to this process."""
-    if file not in _loaded:
+    if file not in _registered:
         raise UserError(
             f"this needs the task {file!r}, which is not executed by itself: "
             f"name its file with --task {file.name}, in Python with task={file.name!r}"
         )
-    return _loaded[file]
+    return _registered[file]
 
 
 def _tried(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
@@ -229,7 +230,7 @@ class UserSampler:
     """Draws sequences of a task of the user's for a stack of models, each with its own seed, as `Sampler` does."""
 
     def __init__(self, file: TaskFile, seeds: Sequence[int], set: str | None, device: str | torch.device = "cpu"):
-        self._file, self._task = file, loaded(file).task
+        self._file, self._task = file, registered(file).task
         self._set, self._stream = set or TRAIN, Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
         self._fixed: dict[tuple[int, int], Batch] = {}

@@ -97,7 +97,8 @@ def _follow_links(
         is_same = tokens[..., None, :] == variables[..., None]  # (..., B, k, T)
         matches = is_same & is_left_side & (position < before[..., None])
         last_match = torch.where(matches, position, -1).amax(-1)  # (..., B, k); -1 for none
-        # A chain that has reached its number stays where it is. The bound is for literals, which begin at `length`.
+        # A chain that has reached its number stays where it is, and a literal, which is not assigned, at `length`: the
+        # bound keeps `assignment + 1` inside the sequence.
         assignment = torch.where(last_match < 0, before, last_match).clamp(max=task.prefix - 2)
         assignments.append(assignment)
         right_side = tokens.gather(-1, assignment + 1)
@@ -157,7 +158,7 @@ class Positions:
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with this role, or at this position."""
         position = torch.arange(self.task.length, device=self.tokens.device)  # (T,)
-        if str(place).isdecimal():
+        if str(place).isdecimal():  # a position, which is text as a key of a JSON object
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
             return (position == int(place)).expand(self.tokens.shape)

@@ -229,7 +229,8 @@ class Sampler:
         n_taken = torch.zeros_like(n)
         slots: list[Tensor] = []
         for i in range(self.task.operands):
-            # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on.
+            # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on. A
+            # literal draws too: where no slot is free, from one.
             slot = draw.below((n - n_taken).clamp(min=1))
             taken_slots = torch.stack(slots).sort(0).values if slots else ()
             for taken_slot in taken_slots:
@@ -269,6 +270,7 @@ class Sampler:
         dealt = []
         for i in range(most):
             # Deals card j, a random one of i..n_others-1, and puts card i, which is still to be dealt, in its place.
+            # Where there is none left, it deals one that no assignment uses.
             j = (i + draw.below((n_others - i).clamp(min=1))).unsqueeze(-2)
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
@@ -346,7 +348,7 @@ def _thresholds(
     equal_shares = [1.0] * len(choices)
     mixes = [task.mix if evalset is None else equal_shares for task in tasks]
     shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
-    shares[:, [not of_kind for of_kind in choices]] = 0
+    shares[:, [not choices_of_kind for choices_of_kind in choices]] = 0  # no sequences of that kind
     if literals is not None:
         shares[[not has_literals for has_literals in literals], 0] = 0  # kind 0 has no variables
     if not (shares.sum(1) > 0).all():

@@ -136,9 +136,9 @@ def draw_sequences(
     # The number n of assignments, and which of them each operand has: the drawn one of those that are free.
     drawn, word = digit(word, one * MOST if TRAINING else MOST + 1 - least, row, step, k0, k1, STREAM, NEW_WORDS[0])
     n = tl.maximum(1 + drawn, least) if TRAINING else least + drawn
-    slot = tl.arange(0, MOST_COLUMNS)[None, :]
+    slot_column = tl.arange(0, MOST_COLUMNS)[None, :]
     slots = tl.full((BLOCK, 4), MOST, tl.int32)  # a column for each operand; MOST, past the end, for a literal
-    operand = tl.arange(0, 4)[None, :]
+    operand_column = tl.arange(0, 4)[None, :]
     taken = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)  # 1 for each assignment that an operand has
     n_taken = zero
     for i in tl.static_range(K):
@@ -146,12 +146,12 @@ def draw_sequences(
         is_variable = (kind >> i) & 1
         free_before = tl.cumsum(1 - taken, 1) - (1 - taken)
         here = ((taken == 0) & (free_before == drawn[:, None]) & (is_variable > 0)[:, None]).to(tl.int32)
-        place = tl.where(is_variable > 0, tl.sum(here * slot, 1), MOST)
-        slots = tl.where(operand == i, place[:, None], slots)
+        place = tl.where(is_variable > 0, tl.sum(here * slot_column, 1), MOST)
+        slots = tl.where(operand_column == i, place[:, None], slots)
         taken += here
         n_taken += is_variable
 
-    # The operands: their variables, and their values.
+    # The operands: their variables, and their values. `choice` and `pair` point to what was drawn.
     drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + K])
     choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)
     drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, NEW_WORDS[2 + K])
@@ -162,8 +162,8 @@ def draw_sequences(
     pads = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)
     for i in tl.static_range(PREFIX - 2):
         gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, NEW_WORDS[3 + K + i])
-        pads += ((slot == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
-    starts = tl.minimum(tl.cumsum(pads, 1) + 2 * slot, PREFIX)
+        pads += ((slot_column == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
+    starts = tl.minimum(tl.cumsum(pads, 1) + 2 * slot_column, PREFIX)
 
     # Distinct variables other than the operands: a partial Fisher-Yates shuffle of as many numbers as are left.
     variable_column = tl.arange(0, V_COLUMNS)[None, :]
@@ -177,19 +177,19 @@ def draw_sequences(
         deck = tl.where(variable_column == (i + drawn)[:, None], top[:, None], deck)
         for j in tl.static_range(K):  # moves up past each operand, from the first on
             variable += (variable >= tl.load(choice + j)).to(tl.int32)
-        dealt = tl.where(slot == i, variable[:, None] + FIRST_VARIABLE, dealt)
+        dealt = tl.where(slot_column == i, variable[:, None] + FIRST_VARIABLE, dealt)
 
     # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
     t = tl.arange(0, T_COLUMNS)[None, :]
     out = tl.full((BLOCK, T_COLUMNS), PAD, tl.int32)
     for i in tl.static_range(MOST):
         value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[1 + K + PREFIX + MOST + i])
-        n_distractors_before = i - tl.sum(tl.where(slot < i, taken, 0), 1)
-        start = at_column(starts, slot, one * i)[:, None]
-        out = tl.where(t == start, at_column(dealt, slot, n_distractors_before)[:, None], out)
+        n_distractors_before = i - tl.sum(tl.where(slot_column < i, taken, 0), 1)
+        start = at_column(starts, slot_column, one * i)[:, None]
+        out = tl.where(t == start, at_column(dealt, slot_column, n_distractors_before)[:, None], out)
         out = tl.where(t == start + 1, value[:, None], out)
     for i in tl.static_range(K):
-        start = at_column(starts, slot, at_column(slots, operand, one * i))[:, None]
+        start = at_column(starts, slot_column, at_column(slots, operand_column, one * i))[:, None]
         token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
         out = tl.where(t == start, token, tl.where(t == start + 1, value, out))
     # The operator, `=` and the operands.

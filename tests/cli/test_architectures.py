@@ -12,7 +12,7 @@ from assignadd.config import PRESETS, Optim, Recording
 from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import judge
 from assignadd.measures.columns import not_defined
-from assignadd.network import known, networks_of
+from assignadd.network import networks_of, store_result
 from assignadd.paper.ledger import chosen
 from tests.architectures import ARCHITECTURES
 from tests.cli.asking import said
@@ -72,7 +72,7 @@ def test_commands_answer(trained, capsys):
 
 def test_claims_have_a_number_or_a_reason(trained):
     models, _ = networks_of(trained, n=40)
-    known(models[0], binds, True)  # claims about binding are asked of no other network
+    store_result(models[0], binds, True)  # claims about binding are asked of no other network
 
     def judged(only):
         return {claim.id: judge(claim, models, "") for claim in chosen(only)}

@@ -20,7 +20,7 @@ from assignadd.ledger.claim import (
     verdict_over,
 )
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, known
+from assignadd.network import Network, store_result
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, Between, Measured, wilson
 from assignadd.task.splits import pair_split
 
@@ -33,7 +33,7 @@ class Made(Network):
     def __init__(self, seed, value, binds):
         super().__init__(initial_stack(CONFIG, [seed]), CONFIG, pair_split(CONFIG.task, 0), seed=seed, name="made")
         self.value = value
-        known(self, does_bind, binds)
+        store_result(self, does_bind, binds)
 
 
 def models(*values, binds=None):
@@ -116,7 +116,13 @@ def test_an_undecided_seed_may_hold_or_not():
 
 def population_claim(found):
     return Claim(
-        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda _: found, sweep="fraction"
+        "f",
+        "generalization_combined",
+        "f",
+        "0.25",
+        rule=Between(0.2, 0.3),
+        population_measure=lambda _: found,
+        sweep="fraction",
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member
-from assignadd.measures.columns import COLUMNS, ProgressMeasures, column_label, measure_of, not_defined, require_column
+from assignadd.measures.columns import MEASURES, ProgressMeasures, column_label, measure_of, not_defined, require_column
 from assignadd.model.architecture import NotDefined
 from assignadd.model.handmade import handmade
 from assignadd.task.splits import pair_split
@@ -20,11 +20,11 @@ def names() -> list[str]:
 
 
 def test_every_measured_column_has_one_record(names):
-    found = {name: [m for m in COLUMNS if m.fields(name) is not None] for name in names}
+    found = {name: [m for m in MEASURES if m.fields(name) is not None] for name in names}
     assert {name: len(records) for name, records in found.items() if len(records) != 1} == {}
     elsewhere = r"(attn|mass)_l([3-9]|1\d|[12]_.*head|1_equal_to_values|2_(num|equal_to_operands))"  # layers, heads
     assert {m.name for records in found.values() for m in records} == {
-        m.name for m in COLUMNS if not re.match(elsewhere, m.name)
+        m.name for m in MEASURES if not re.match(elsewhere, m.name)
     }
     assert all(measure_of(name) is records[0] for name, records in found.items())
 
@@ -37,7 +37,7 @@ def test_labels_are_distinct_and_plain(names):
 
 
 def test_the_paper_has_seven_measures():
-    assert len([m for m in COLUMNS if m.paper]) == 7 and all(m.panel and m.level for m in COLUMNS if m.paper)
+    assert len([m for m in MEASURES if m.paper]) == 7 and all(m.panel and m.level for m in MEASURES if m.paper)
 
 
 def test_an_unknown_column_is_an_error():
@@ -51,7 +51,7 @@ def test_columns_of_other_architectures_are_those_whose_needs_they_meet(name):
     stack, seen = random_stack(config), pair_split(config.task, 0)[None]
     columns = ProgressMeasures([config], seen, 64, 8)(stack)
     missing, layers = not_defined(config), range(1, config.model.n_layers + 1)
-    for record in COLUMNS:
+    for record in MEASURES:
         is_here = bool(record.columns(columns))
         if record.name in missing:
             assert not is_here, record.name

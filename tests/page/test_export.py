@@ -24,7 +24,7 @@ from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, known
+from assignadd.network import Network, store_result
 from assignadd.page import data
 from assignadd.page.data import chosen_steps, phases_data, straddled
 from assignadd.page.export import INDEX, PageFolder, Settings, export
@@ -215,17 +215,17 @@ def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_t
     config = Member(0).config(PRESETS["smoke"])
     one = Network(initial_stack(config, [0]), config, pair_split(config.task, 0))
     one.steps = [0, 900, 1600, 3000]
-    known(one, curves_of, Curves(np.array([0, 1000, 1500, 3000]), {}, 64))
-    known(one, phases_of, Phases(*came, spike, None, True, None))
+    store_result(one, curves_of, Curves(np.array([0, 1000, 1500, 3000]), {}, 64))
+    store_result(one, phases_of, Phases(*came, spike, None, True, None))
     found = phases_data(one, {"first": spike})
     assert found["onsets"] == {"addition": 1000, "binding": 1500, "refinement": 2500}
     assert found["spikes"] == [
         {"name": "first", "before": 1000, "after": 1500, "low": 0.3, "high": 1.0, "begin": 900, "end": 1600,
          "checkpoints": (900, 1600)}
     ]  # fmt: skip
-    known(one, phases_of, Phases(came[0], None, None, None, None, False, None))
+    store_result(one, phases_of, Phases(came[0], None, None, None, None, False, None))
     assert phases_data(one, {}) == {"onsets": {"addition": 1000, "binding": None, "refinement": None}, "spikes": []}
-    known(one, curves_of, Curves(np.array([3000]), {}, 64))  # one evaluation says what was learned, not when
+    store_result(one, curves_of, Curves(np.array([3000]), {}, 64))  # one evaluation says what was learned, not when
     assert phases_data(one, {})["onsets"] == dict.fromkeys(("addition", "binding", "refinement"))
 
 

@@ -11,7 +11,7 @@ from assignadd.dynamics.trajectory import binds, late_variable_of, phases_of
 from assignadd.ledger.claim import Claim, find, judge
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, known, networks_of
+from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
 from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
 from assignadd.report.claims_table import findings
@@ -54,7 +54,9 @@ def test_ids_are_unique_and_every_paper_label_is_there():
         "qk0pos_and_qk1",
     } <= labels
     assert {"early", "late", "progress_measures", "generalization_combined"} <= labels
-    assert all(c.rule is not None and [c.measure, c.seed_measure, c.measured].count(None) == 2 for c in CLAIMS)
+    assert all(
+        c.rule is not None and [c.measure, c.seed_measure, c.population_measure].count(None) == 2 for c in CLAIMS
+    )
 
 
 def test_a_network_that_works_as_the_paper_says_fulfils_its_claims():
@@ -75,7 +77,7 @@ def test_a_network_that_works_as_the_paper_says_fulfils_its_claims():
 def test_random_weights_do_not():
     """Asked as if they bound, since claims about binding are asked of no other network."""
     model = network(initial_stack(PRESETS["paper"], [0]))
-    known(model, binds, True)
+    store_result(model, binds, True)
     found = verdicts(model)
     holds = {id for id, v in found.items() if v == HOLDS}
     negative = {
@@ -233,7 +235,7 @@ def test_more_sequences_change_no_verdict_but_undecided_ones():
     for seed in (3, 1):
         models = [next(e for e in some if e.seed == seed) for some in (few, many)]
         for e in models:
-            known(e, binds, True)  # also the one that does not: all claims are asked
+            store_result(e, binds, True)  # also the one that does not: all claims are asked
         with_few, with_many = (verdicts(e, sampled) for e in models)
         pairs = {id: (with_few[id], with_many[id]) for id in with_few}
         changed = {id: pair for id, pair in pairs.items() if pair[0] != pair[1]}

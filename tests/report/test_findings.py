@@ -9,7 +9,7 @@ from assignadd.config import PRESETS, Task
 from assignadd.dynamics import trajectory
 from assignadd.ledger.claim import ReadingRecord, Record
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, known
+from assignadd.network import Network, store_result
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
 from assignadd.report.claims_table import FINDINGS, SHOWN, findings, verdicts_in_words
@@ -23,7 +23,7 @@ from tests.report.records import record
 
 def network(config=PRESETS["paper"], binds=True) -> Network:
     e = Network(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
-    known(e, trajectory.binds, binds)
+    store_result(e, trajectory.binds, binds)
     return e
 
 

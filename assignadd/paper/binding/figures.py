@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from assignadd.config import Task
 from assignadd.config.task import LETTERS
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
-from assignadd.figure.style import SMALLEST, bar, box, box_legend, cells, draw_heat, name_ticks, thinned
+from assignadd.figure.style import SMALLEST, bar, box, box_cells, box_legend, draw_heat, name_ticks, thinned
 from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_table, qk2_ov1_var_scores
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
@@ -149,9 +149,9 @@ def draw_attention(data: AttentionData, figure: Figure) -> None:
         image = draw_pattern(ax, pattern, data.tokens)
         ax.set_title(title)
     axes[0].set_ylabel("attending (query)")
-    cells(axes[0], data.to_operands, ORANGE)
-    cells(axes[0], data.to_previous, RED)
-    cells(axes[1], data.to_values, YELLOW)
+    box_cells(axes[0], data.to_operands, ORANGE)
+    box_cells(axes[0], data.to_previous, RED)
+    box_cells(axes[1], data.to_values, YELLOW)
     bar(image, list(axes), "attention")
     box_legend(figure, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
 
@@ -318,7 +318,7 @@ def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)
     compared = np.where(data.admissible, data.positions, -np.inf)  # a row without a key is all -inf
-    cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
+    box_cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
     bar(image, ax, "score under QK$_1$", **BELOW)

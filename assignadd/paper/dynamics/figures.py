@@ -22,7 +22,7 @@ from assignadd.figure.style import (
     DARK_FROM,
     bar,
     box,
-    cells,
+    box_cells,
     dots,
     draw_heat,
     legend_beside,
@@ -33,7 +33,7 @@ from assignadd.figure.style import (
     write_cells,
 )
 from assignadd.measures.accuracies import SLOTS
-from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING
+from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING
 from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_ov1_var_scores, qk2_path_terms
 from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, RED, SPIKE, VERMILION
@@ -45,7 +45,7 @@ from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
 # The measures of figure `progress_measures`, by their names.
-SHOWN = {column.family: column for column in COLUMNS if column.panel}
+SHOWN = {column.family: column for column in MEASURES if column.panel}
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def draw_early(data: EarlyData, figure: Figure) -> None:
     for i, when in enumerate(("before", "after")):
         pattern, step = data.attention[i], data.steps[i]
         attention_image = draw_pattern(upper[i], pattern, data.tokens)
-        cells(upper[i], data.to_operands, RED)
+        box_cells(upper[i], data.to_operands, RED)
         values = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
         corner: Any = {"transform": upper[i].transAxes, "ha": "right", "va": "top", "linespacing": 1.4}
         upper[i].text(0.98, 0.95, "\n".join(["= attends", *values]), **corner)

@@ -57,7 +57,7 @@ def without_noise(seed: SeedCurves, name: str) -> Measured:
 
 def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
     """What a seed achieves on held-out doubles n + n of literals, with the interval over these pairs."""
-    n_doubles = seed.n_pairs(DOUBLES.pair)
+    n_doubles = seed.n_doubles
     if n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
     shares, _ = seed.along_the_end(DOUBLES.name)
@@ -219,13 +219,13 @@ DATA_NEEDED = (
     Claim("pair-threshold", "generalization_combined",
           "Held-out literal sums are learned from no less than a quarter of all pairs in training.",
           "at least f = 0.25", rule=AT_LEAST_A_QUARTER, comment=THRESHOLD, sweep="fraction",
-          measured=threshold_of("fraction", "0-var held out"),
+          population_measure=threshold_of("fraction", "0-var held out"),
           readings=(Reading("binding", AMONG_BINDING, AT_LEAST_A_QUARTER,
                             threshold_of("fraction", "0-var held out", only_binding=True)),)),
     Claim("two-var-threshold", "generalization_combined",
           "Two-variable sums are learned from about one two-variable sequence for five literal ones.",
           "r about 0.2", rule=ABOUT_A_FIFTH, comment=THRESHOLD, sweep="two_var",
-          measured=threshold_of("two_var", "2-var test"),
+          population_measure=threshold_of("two_var", "2-var test"),
           readings=(Reading("binding", AMONG_BINDING, ABOUT_A_FIFTH,
                             threshold_of("two_var", "2-var test", only_binding=True)),)),
 )  # fmt: skip

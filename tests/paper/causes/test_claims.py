@@ -5,7 +5,7 @@ import pytest
 
 from assignadd.config import PRESETS, Member
 from assignadd.ledger.claim import judge
-from assignadd.network import Network, known, networks_of
+from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.causes.circuit import QK2_IDENTITY, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.claims import (
     CAUSES,
@@ -63,7 +63,7 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     correct = np.array([[[x == "1" for x in of_set] for of_set in row.split()] for row in answers.values()])
     network = model(HANDMADE)
     sets = ["0-var train", "0-var add-restricted", "2-var train"]
-    known(network, circuit_alone_of, CircuitAlone(list(answers), sets, correct))
+    store_result(network, circuit_alone_of, CircuitAlone(list(answers), sets, correct))
     found = faithfulness(network, SECTION_5)
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
     assert lowest_set(network, SECTION_5, 0).value == 0.5 and lowest_set(network, SECTION_5, 1) is None

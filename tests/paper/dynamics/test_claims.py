@@ -14,7 +14,7 @@ from assignadd.ledger.claim import find, judge
 from assignadd.measures.accuracies import Accuracy, accuracies_of
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, known, networks_of
+from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics import claims as phases
 from assignadd.paper.dynamics import first_spike, second_spike
 from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
@@ -43,10 +43,10 @@ def followed_network(n=10**6, **phase) -> Network:
     }
     accuracy |= {"1-var add-restricted": came(1500), "2-var add-restricted": came(3500)}
     e = Network(handmade(PRESETS["paper"]), CONFIG, SEEN, n, step=int(STEPS[-1]))
-    known(e, curves_of, Curves(STEPS, accuracy, n))
-    known(e, phases_of, made_phases(**phase))
+    store_result(e, curves_of, Curves(STEPS, accuracy, n))
+    store_result(e, phases_of, made_phases(**phase))
     last = {name: Accuracy(values[-1], n, wilson(values[-1] * n, n)) for name, values in accuracy.items()}
-    known(e, accuracies_of, last)
+    store_result(e, accuracies_of, last)
     return e
 
 
@@ -86,7 +86,7 @@ def test_skills_are_compared_on_sets_of_the_same_kind():
     assert along(phases.in_order, ["0-var train"], TRAINED_SETS)(e) is None
     assert along(phases.in_order, TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
     last = {name: values[-1:] for name, values in curves_of(followed_network()).accuracy.items()}
-    known(e, curves_of, Curves(STEPS[-1:], last, 10**6))  # evaluated once
+    store_result(e, curves_of, Curves(STEPS[-1:], last, 10**6))  # evaluated once
     assert along(phases.in_order, ["0-var train"], ["1-var train"])(e) is None
 
 
@@ -97,7 +97,7 @@ def test_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
     assert numbers(held_out(e))[:2] == (0.93, pytest.approx(0.9125, abs=5e-4)) and held_out(e).n == 1000
     assert held_out(followed_network()).value == 0.99  # no spike: at the end
     late = with_late_variable(n=2000)  # with checkpoints fresh sequences are asked, as many as it takes
-    known(late, curves_of, curves_of(followed_network()))
+    store_result(late, curves_of, curves_of(followed_network()))
     assert numbers(phases.before_binding("0-var train")(late)) == pytest.approx(
         (1, 1 / (1 + 1.96**2 / 2000), 1), abs=1e-5
     )
@@ -157,9 +157,9 @@ def with_late_variable(at_3000=None, n=300) -> Network:
     blind = complete.clone()
     blind["embed.W_E"][0, Vocabulary(CONFIG.task).variable("b")] = 0
     e = Network(complete, CONFIG, SEEN, n, step=5500, other_checkpoints={3000: at_3000 or complete, 4000: blind})
-    known(e, late_variable_of, LateVariable("b", "first", True, 5500, jump(4000, 5500, 0.0, 1.0)))
-    known(e, phases_of, made_phases(first_spike=jump(3000, 4000, 0.5, 0.9)))
-    known(e, trajectory_of, {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0])})
+    store_result(e, late_variable_of, LateVariable("b", "first", True, 5500, jump(4000, 5500, 0.0, 1.0)))
+    store_result(e, phases_of, made_phases(first_spike=jump(3000, 4000, 0.5, 0.9)))
+    store_result(e, trajectory_of, {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0])})
     return e
 
 
@@ -179,7 +179,7 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
     assert late(second_spike.path_rise).value == pytest.approx(SCORE, rel=1e-3)
     assert second_spike.around_late_spike(e) == (4000, 5500)
     e.results.clear()
-    known(e, late_variable_of, None)
+    store_result(e, late_variable_of, None)
     assert late(second_spike.late_accuracy, BEFORE) is None and late(second_spike.lowest_of_others) is None
 
 
@@ -187,7 +187,7 @@ def test_what_equals_asks_for_is_compared_with_the_other_variables():
     """On random weights, with the formula (E_= + P_15) QK1 E_v and its two parts by hand; the late variable is c."""
     before, after = initial_stack(CONFIG, [3]), initial_stack(CONFIG, [4])
     e = Network(after, CONFIG, SEEN, step=5500, other_checkpoints={4000: before})
-    known(e, late_variable_of, LateVariable("c", "first", True, 5500, None))
+    store_result(e, late_variable_of, LateVariable("c", "first", True, 5500, None))
     steps = (4000, 5500)
     token, position = (numbers_of_part(before, part) for part in (before.W_E[0, 60], before.W_pos[0, 15]))
     for parts, scores in (((0,), token), ((1,), position), ((0, 1), token + position)):
@@ -207,17 +207,17 @@ def numbers_of_part(stack, query: torch.Tensor) -> np.ndarray:
 def rising(accuracy) -> Network:
     """Checkpoints every 300 steps from 4,000 on with this accuracy on the sums with b."""
     e, steps = with_late_variable(), 4000 + 300 * np.arange(len(accuracy))
-    known(e, second_spike.late_variable_curve, (steps, np.array(accuracy)))
+    store_result(e, second_spike.late_variable_curve, (steps, np.array(accuracy)))
     return e
 
 
 def test_before_and_after_a_late_spike_at_most_a_twentieth_of_it_is_missing():
     e = rising([0.02, 0.04, 0.05, 0.3, 0.9, 0.94, 0.99, 1.0, 1.0])
-    known(e, late_variable_of, LateVariable("b", "first", True, 5200, Spike(4600, 4900, 0.0, 1.0, 4600, 5200)))
+    store_result(e, late_variable_of, LateVariable("b", "first", True, 5200, Spike(4600, 4900, 0.0, 1.0, 4600, 5200)))
     # From .04 to .99: .0875 is a twentieth of the way, .9425 all but a twentieth.
     assert second_spike.around_late_spike(e) == (4600, 5800)
     e = rising([0.02, 0.2, 0.3, 0.4, 0.9, 0.94, 0.9, 0.94, 0.9])
-    known(e, late_variable_of, LateVariable("b", "first", True, 4900, Spike(4600, 4900, 0.2, 0.9, 4000, 5200)))
+    store_result(e, late_variable_of, LateVariable("b", "first", True, 4900, Spike(4600, 4900, 0.2, 0.9, 4000, 5200)))
     assert second_spike.around_late_spike(e) == (4000, 5200)
 
 

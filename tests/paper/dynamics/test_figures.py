@@ -21,13 +21,13 @@ from assignadd.dynamics.trajectory import (
 )
 from assignadd.figure.record import Absent, Sources
 from assignadd.figure.style import SMALLEST, figure, spread
-from assignadd.measures.columns import COLUMNS
+from assignadd.measures.columns import MEASURES
 from assignadd.measures.scores import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.network import Network, known, networks_of
+from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics.figures import (
     allowed_example,
     companions,
@@ -64,7 +64,7 @@ STEPS = np.arange(0, 10_001, 100)
 def columns(task, late=()) -> dict[str, np.ndarray]:
     """A trajectory drawn by hand: everything comes at step 2,000, but the (variable, slot) in `late` at 6,000."""
     came = (STEPS >= 2000).astype(float)
-    names = [m.name for m in COLUMNS if m.panel and "{" not in m.name]
+    names = [m.name for m in MEASURES if m.panel and "{" not in m.name]
     found = {"step": STEPS} | dict.fromkeys(names, came)
     for i, n_vars in enumerate((0, 1, 2)):
         for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):
@@ -81,10 +81,10 @@ def model(stack, phases, late=None, letters=()):
     accuracy = {"2-var var-restricted (2)": (STEPS >= 6000).astype(float)}
     checkpoints = dict.fromkeys(STEPS.tolist(), stack)
     found = Network(stack, stack.config, pair_split(task, 0), step=10_000, seed=1, other_checkpoints=checkpoints)
-    known(found, phases_of, phases)
-    known(found, late_variable_of, late)
-    known(found, trajectory_of, columns(task, letters))
-    known(found, curves_of, Curves(STEPS, accuracy, 512))
+    store_result(found, phases_of, phases)
+    store_result(found, late_variable_of, late)
+    store_result(found, trajectory_of, columns(task, letters))
+    store_result(found, curves_of, Curves(STEPS, accuracy, 512))
     return as_drawn(found) if late else found
 
 
@@ -92,7 +92,7 @@ def as_drawn(found):
     """The same with the late variable's accuracy as its column has it: every checkpoint is the same model."""
     since, late = phases_of(found).first_spike.after, late_variable_of(found)
     accuracy = trajectory_of(found)[f"accuracy {late.variable} {late.slot}"]
-    known(found, late_variable_curve, (STEPS[since <= STEPS], accuracy[since <= STEPS]))
+    store_result(found, late_variable_curve, (STEPS[since <= STEPS], accuracy[since <= STEPS]))
     return found
 
 
@@ -293,7 +293,7 @@ def drawn(draw, data) -> bytes:
 def authors(paper_run):
     torch.set_num_threads(1)
     found = networks_of(paper_run)[0][0]
-    known(
+    store_result(
         found, curves_of, accuracy_curves(paper_run, n=500)
     )  # fewer sequences than usual: what is read here has wide margins
     return found

@@ -11,7 +11,7 @@ from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import judge, steps_of
 from assignadd.measures.accuracies import Accuracy, EndAccuracy, accuracies_of, end_accuracies_of
 from assignadd.model.handmade import handmade
-from assignadd.network import Network, known
+from assignadd.network import Network, store_result
 from assignadd.paper.generalisation import claims as generalisation
 from assignadd.paper.generalisation.claims import (
     achieved,
@@ -37,11 +37,13 @@ def ending(shares: dict[str, tuple[float, ...]] | None = None) -> Network:
     steps = np.arange(0, 10_001, 100)
     curves, always = {s.name: np.ones(len(steps)) for s in EVAL_SETS}, (1.0,) * 10
     e.steps = steps.tolist()
-    known(e, end_accuracies_of, {s.name: EndAccuracy((shares or {}).get(s.name, always), 2000) for s in EVAL_SETS})
+    store_result(
+        e, end_accuracies_of, {s.name: EndAccuracy((shares or {}).get(s.name, always), 2000) for s in EVAL_SETS}
+    )
     last = {name: Accuracy(a.shares[-1], 2000, wilson(2000 * a.shares[-1], 2000))
             for name, a in end_accuracies_of(e).items()}  # fmt: skip
-    known(e, accuracies_of, last)
-    known(e, curves_of, Curves(steps, curves, 512))
+    store_result(e, accuracies_of, last)
+    store_result(e, curves_of, Curves(steps, curves, 512))
     return e
 
 
@@ -76,7 +78,7 @@ def test_held_out_sums_are_mixed_as_in_training_at_each_evaluation():
 
 def test_a_class_of_pairs_has_the_interval_over_its_pairs():
     e, doubles = ending(), CLASS_SETS[2]
-    known(e, end_accuracies_of, {doubles.name: EndAccuracy((0.6,) * 10, 2000, pairs=20)})
+    store_result(e, end_accuracies_of, {doubles.name: EndAccuracy((0.6,) * 10, 2000, pairs=20)})
     found = on_set(doubles.name, over_pairs=True)(e)
     assert (found.value, found.n, found.unit) == (0.6, 20, "pairs")
     assert (found.low, found.high) == pytest.approx((wilson(12, 20).low, wilson(12, 20).high))

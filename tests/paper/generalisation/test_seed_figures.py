@@ -103,7 +103,7 @@ def test_a_final_number_is_the_exams():
     )
     assert seed.final("ov2_mlp2_accuracy") == seed.columns["ov2_mlp2_accuracy"][-1]
     seen = pair_split(PRESETS["paper"].task, seed.seed)
-    assert seed.n_pairs("doubles") == sum(not seen[n, n] for n in range(59))
+    assert seed.n_doubles == sum(not seen[n, n] for n in range(59))
 
 
 def test_networks_of_another_task_are_not_held_against_the_papers_census(tmp_path):
