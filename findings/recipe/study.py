@@ -121,10 +121,6 @@ THIRD = study(
     ),
     seeds=8,
     first_seed=27_000,
-    method=(
-        "In the best cell of recipe-fresh, nearly all networks that failed missed sums of two variables with "
-        "one in a banned slot. More networks use banned slots at width 256 (architectures). Exploratory."
-    ),
 )
 FOURTH = study(
     "recipe-fourth-search",
@@ -140,10 +136,6 @@ FOURTH = study(
     ),
     seeds=8,
     first_seed=27_100,
-    method=(
-        "In the third search a rate of .001 left more test sets right than .002, and less decay than more; held-out "
-        "doubles want decay or few neurons. Exploratory."
-    ),
 )
 STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH)
 
