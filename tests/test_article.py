@@ -65,6 +65,22 @@ def test_the_measured_numbers_can_be_measured_again():
     assert_same({id: measured[id] for id in committed}, committed, "python article/build.py --collect", 0.01)
 
 
+def test_seeds_that_gain_and_lose_are_counted_by_other_code():
+    polars = pytest.importorskip("polars")
+    passes = "all test sets at the last step"
+    table = polars.read_parquet(build.ROOT / "findings/end_of_training/end-of-training.parquet")
+    wide = table.pivot(on="cell", index="seed", values=["binds", passes]).to_numpy().astype(int)  # seed, then 2 x 2
+    wide = wide[wide[:, 1:3].all(axis=1)]
+    change = wide[:, 4] - wide[:, 3]
+    counted = {name: NUMBERS[f"counted | end of training, {name}"] for name in ("gained", "lost", "paired")}
+    assert {number["n"] for number in counted.values()} == {len(wide)}
+    assert counted["gained"]["value"] == pytest.approx((change > 0).mean(), abs=1e-5)
+    assert counted["lost"]["value"] == pytest.approx((change < 0).mean(), abs=1e-5)
+    half = 1.96 * change.std() / len(wide) ** 0.5
+    assert counted["paired"]["low"] == pytest.approx(change.mean() - half, abs=1e-4)
+    assert counted["paired"]["high"] == pytest.approx(change.mean() + half, abs=1e-4)
+
+
 def assert_same(found, committed, remedy, tolerance=1e-5):
     """The same fields and words; numbers may differ by rounding."""
     for id, number in committed.items():
