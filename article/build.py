@@ -10,7 +10,10 @@
 - `five/CLAIM`, the same for the five networks of the package that bind;
 - that of a statement of a finding's study (`assignadd study PATH --show`) or of a finding's claim;
 - `STUDY | CELL | COLUMN`, and `| OUTCOME` for the networks with this outcome alone: a share or a mean of the table;
-- `operand-attention | PREDICTION`, the loss of the seed that is nearest to the wrong side.
+- `operand-attention | PREDICTION`, the loss of the seed that is nearest to the wrong side;
+- `counted | NAME`, what `counted.py` counts in these tables, where nothing above has it.
+
+The PDF names the version and the commit of the package that it was built with.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +45,7 @@ SEPARATOR = " | "
 # What is asked of `assignadd claims`: many seeds, from the tables of the package.
 OF_SEEDS = ("every-seed", "every-binding", "pair-threshold", "two-var-threshold", "composition")
 STUCK = "findings/stuck/claims.py"
-FIELDS = ("value", "low", "high", "n", "unit", "verdict", "comment", "paper")
+FIELDS = ("value", "low", "high", "n", "unit", "verdict", "rule", "comment", "paper")
 VERDICTS = ("holds", "does not hold", "undecided")
 Records = dict[str, dict[str, Any]]
 
@@ -64,7 +69,7 @@ def command(*words: str) -> Any:
 
 def entry(record: dict[str, Any]) -> dict[str, Any]:
     """What the article may say of a record: the number, its verdict, and those of single networks, counted."""
-    kept = {field: record.get(field) for field in FIELDS}
+    kept = {field: record.get(field) for field in (*FIELDS, "networks", "lowest", "highest")}
     networks = record.get("by_seed") or []
     if len(networks) > 1:
         values = [network["value"] for network in networks if network["value"] is not None]
@@ -99,7 +104,9 @@ def from_tables(ids: set[str]) -> Records:
     for folder in studied():
         for study in command("study", str(folder), "--show"):
             found |= with_readings(study["statements"])
-    return found | of_cells(ids) | operand_attention()
+    from article.counted import counts
+
+    return found | of_cells(ids) | operand_attention() | {id: entry(count) for id, count in counts().items()}
 
 
 def measured() -> Records:
@@ -123,7 +130,7 @@ def of_cells(ids: set[str]) -> Records:
     """Shares and means of a cell of a study: STUDY | CELL | COLUMN, and | OUTCOME."""
     import polars
 
-    from assignadd.study import StudyTable, mean, share
+    from assignadd.study import mean, share
 
     wanted: dict[str, list[str]] = {}
     for id in ids:
@@ -133,15 +140,24 @@ def of_cells(ids: set[str]) -> Records:
         ids_of_study = [id for id in wanted.get(study.name, []) if SEPARATOR in id]
         if not ids_of_study:
             continue
-        frame = polars.read_parquet(folder / f"{study.name}.parquet")
-        table = StudyTable(study, frame, json.loads((folder / f"{study.name}.json").read_text()))
+        table = table_of(folder, study)
         for id in ids_of_study:
             cell, column, *among = id.split(SEPARATOR)[1:]
-            ask = share if frame[column].dtype == polars.Boolean else mean
+            ask = share if table.frame[column].dtype == polars.Boolean else mean
             number = table.measured(ask(column, *among), cell)
             assert number is not None, f"{id}: fewer than two networks"
             entries[id] = entry({**{f: getattr(number, f) for f in ("value", "low", "high", "n", "unit")}})
     return entries
+
+
+def table_of(folder: Path, study: Any) -> Any:
+    """The committed table of a study."""
+    import polars
+
+    from assignadd.study import StudyTable
+
+    frame = polars.read_parquet(folder / f"{study.name}.parquet")
+    return StudyTable(study, frame, json.loads((folder / f"{study.name}.json").read_text()))
 
 
 def studies() -> Iterator[tuple[Path, Any]]:
@@ -181,9 +197,12 @@ def collect() -> None:
 
 
 def draw() -> None:
-    """Draws the figures of the paper that the article shows: of seed 0 of `census-six`, and of the populations."""
+    """Draws the figures of the paper that the article shows: of seed 0 of `census-six`, and of the populations.
+
+    They are the package's, with the changes of `ADAPTED` for print.
+    """
     import assignadd
-    from assignadd.figure import Sources
+    from assignadd.figure import Sources, figure, save
     from assignadd.ledger import networks_of
     from assignadd.paper.binding.figures import ATTENTION_FIGURE
     from assignadd.paper.causes.figures import CIRCUIT_ONLY_FIGURE
@@ -198,7 +217,80 @@ def draw() -> None:
     DRAWN.mkdir(exist_ok=True)
     records = ATTENTION_FIGURE, CIRCUIT_ONLY_FIGURE, CENSUS_FIGURE, GENERALIZATION_FIGURE, THEORY_BETA_FIGURE
     for record in records:
-        record.save(record.data_of(sources), DRAWN / record.label)
+        data = record.data_of(sources)
+        if record is CENSUS_FIGURE:
+            data = replace(data, **late_in_one_alphabet(populations))
+        with figure(*PRINT_SIZES.get(record.label, (record.width, record.height))) as fig:
+            record.draw(data, fig)
+            ADAPTED.get(record.label, lambda _: None)(fig)
+            save(fig, DRAWN / record.label)
+    for folder, study in studies():
+        if folder.name in FINDING_SIZES:
+            with figure(*FINDING_SIZES[folder.name]) as fig:
+                importlib.import_module(f"findings.{folder.name}.study").draw(
+                    {study.name: table_of(folder, study)}, fig
+                )
+                save(fig, DRAWN / folder.name)
+
+
+# In inches, about as large as in print, so that letters are legible there: of the paper's figures, and of findings.
+PRINT_SIZES = {
+    "census": (6.4, 4.2), "circuit_only": (5.4, 3.4), "generalization_combined": (5.4, 2.7),
+    "theory_beta": (5.4, 2.9),
+}  # fmt: skip
+FINDING_SIZES = {"stuck_parts": (4.2, 1.9), "doubles_or_a_line": (5.2, 1.9)}
+# The banned letters of the authors' code by those of the paper's text, which are in the same slots.
+LETTERS = {"k": "a", "l": "b", "a": "g", "b": "h", "g": "k", "h": "l"}
+
+
+def late_in_one_alphabet(populations: Any) -> dict[str, list[str]]:
+    """The last variables of the census, those with the bans of the authors' code renamed to those of the paper's."""
+    late, banned = [], set()
+    for population in populations.census:
+        renames = {} if "a" in population.task.banned_first else LETTERS
+        for seed in population.seeds:
+            last = seed.late_variable if seed.binds else None
+            if last is not None:
+                name = f"{renames.get(last.variable, last.variable)} {last.slot}"
+                late.append(name)
+                banned |= {name} if last.banned else set()
+    return {"late": late, "banned": sorted(banned)}
+
+
+def adapt_census(fig: Any) -> None:
+    """A legend that leaves the curves free, and shorter words."""
+    learned, _, final, last = fig.axes
+    learned.legend(loc="lower right", fontsize=6, handlelength=0.8, borderpad=0.1, labelspacing=0.2, handletextpad=0.4)
+    learned.set_title("(a) seeds with a skill")
+    final.set_xlabel("accuracy at the end")
+    last.set_title("(d) last variable")
+    last.set_xlabel("seeds")
+
+
+def adapt_generalization(fig: Any) -> None:
+    """A key for the median of the right panel, too."""
+    left, right = fig.axes
+    fig.legends[0].remove()
+    handles, labels = left.get_legend_handles_labels()
+    median = right.lines[1]
+    labels[1] = "median of all, two variables"
+    handles.insert(2, median)
+    labels.insert(2, "median of all, literals")
+    fig.legend(handles, labels, loc="outside lower center", ncols=3)
+
+
+def adapt_circuit(fig: Any) -> None:
+    """Names that say what the first row and the last column are, in larger letters."""
+    axes = fig.axes[0]
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    rows[0] = "the whole network"
+    axes.set_yticks(axes.get_yticks(), rows, fontsize=7)
+    columns = [fill(label.get_text().replace("\n", " "), 20) for label in axes.get_xticklabels()]
+    columns[-1] = "mean, over that of\nthe whole network"
+    axes.set_xticks(axes.get_xticks(), columns, rotation=90, fontsize=7)
+
+
+ADAPTED = {"census": adapt_census, "generalization_combined": adapt_generalization, "circuit_only": adapt_circuit}
 
 
 def fingerprint() -> str:
@@ -221,8 +313,11 @@ def typeset(output: Path, ppi: float | None = None) -> None:
     import typst
 
     import assignadd
+    from assignadd.runs.manifest import source_commit
 
-    inputs = {"fingerprint": fingerprint(), "version": assignadd.__version__}
+    commit, dirty = source_commit(ROOT / "assignadd")
+    source = "of no known commit" if commit is None else f"commit {commit[:12]}{', changed' if dirty else ''}"
+    inputs = {"fingerprint": fingerprint(), "version": assignadd.__version__, "commit": source}
     typst.compile(
         str(TEXT), output=str(output), root=str(ROOT), ignore_system_fonts=True, timestamp=0,
         format="pdf" if ppi is None else "png", ppi=ppi, sys_inputs=inputs,

@@ -18,10 +18,11 @@ IDS = set(re.findall(rf'\b(?:{"|".join(TAKES_AN_ID)})\(\s*"([^"]*)"', TEXT))
 
 # Every number that the prose has in digits. No result is among them.
 TYPED = """
-    settings: 0.0001 0.001 0.0015 0.002 0.004 0.02 0.1 0.83 1.5 8 9 12 24 30 32 59 74 90 128 130 256 401 512
-        1,000 2,000 3,481 10,000 15,000 20,000 30,000 50,000
-    rules: 0.71 0.9 0.98 10 80 90 95 98 99 100
-    the paper's: 99.4 99.6 99.94 0.2 0.25 5,300 5,400
+    settings: 0.0001 0.0005 0.001 0.0015 0.002 0.004 0.02 0.05 0.1 0.8 0.83 1.5 8 9 10 12 20 24 30 32 59 64 74 90 128
+        130 256 401 512 1,000 1,045 2,000 3,481 10,000 15,000 20,000 30,000 40,000 50,000
+    numbers of settings, checkpoints and seeds that were chosen: 12 25 42
+    rules: 0.71 0.9 0.175 0.225 0.98 10 80 90 95 98 99 100
+    the paper's: 99.4 99.6 99.94 0.2 0.25 5,300 5,400; its checkpoint 30,001
     examples: 5 6 7 16 19 47 58 64
     names, such as seed 0, layer 1 and neuron 70, and minutes: 0 1 2 3 4 40 70
 """
@@ -62,6 +63,22 @@ def test_the_measured_numbers_can_be_measured_again():
     committed = {id: number for id, number in NUMBERS.items() if build.is_measured(id)}
     measured = build.measured()
     assert_same({id: measured[id] for id in committed}, committed, "python article/build.py --collect", 0.01)
+
+
+def test_seeds_that_gain_and_lose_are_counted_by_other_code():
+    polars = pytest.importorskip("polars")
+    passes = "all test sets at the last step"
+    table = polars.read_parquet(build.ROOT / "findings/end_of_training/end-of-training.parquet")
+    wide = table.pivot(on="cell", index="seed", values=["binds", passes]).to_numpy().astype(int)  # seed, then 2 x 2
+    wide = wide[wide[:, 1:3].all(axis=1)]
+    change = wide[:, 4] - wide[:, 3]
+    counted = {name: NUMBERS[f"counted | end of training, {name}"] for name in ("gained", "lost", "paired")}
+    assert {number["n"] for number in counted.values()} == {len(wide)}
+    assert counted["gained"]["value"] == pytest.approx((change > 0).mean(), abs=1e-5)
+    assert counted["lost"]["value"] == pytest.approx((change < 0).mean(), abs=1e-5)
+    half = 1.96 * change.std() / len(wide) ** 0.5
+    assert counted["paired"]["low"] == pytest.approx(change.mean() - half, abs=1e-4)
+    assert counted["paired"]["high"] == pytest.approx(change.mean() + half, abs=1e-4)
 
 
 def assert_same(found, committed, remedy, tolerance=1e-5):
