@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
+from assignadd.config.errors import did_you_mean
 from assignadd.measures.own import numbers_of
 from assignadd.model.own import Factory
 from assignadd.model.stack import Stack
@@ -255,6 +256,20 @@ class Study:
         unknown_labels = asked_labels - {*labels, None}
         if len(set(labels)) < len(labels) or unknown_labels:
             raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
+        for question in self.ask:
+            if isinstance(question, Question):
+                self._check_column(question.number.column)
+                self._check_column(question.number.among)
+
+    def _check_column(self, column: str | None) -> None:
+        """Refuses, before anything is trained, a question about a column that the table will not have."""
+        makes_its_own = self.of_curves or self.early or self.task or self.network  # any column may be among these
+        if column is None or column in self.labels or column.endswith(")") or makes_its_own:
+            return
+        accepted = (
+            f"a column of the table, such as {', '.join(map(repr, self.outcomes))}, or 'NAME (final)' of a measure"
+        )
+        raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))
 
     @property
     def labels(self) -> dict[str, str]:

@@ -128,6 +128,14 @@ def test_a_question_is_a_sentence_an_identifier_and_a_rule_for_each_cell():
         replace(study, ask=(share("binds").of("17").at_least(0.5),))
 
 
+def test_a_question_about_a_column_that_no_table_has_is_refused_before_training():
+    with pytest.raises(ConfigError, match=r"bind.*a column of the table.*did you mean binds"):
+        Study("typing-error", "?", (Cell("a"),), 2, ask=(share("bind").at_least(0.5),))
+    with pytest.raises(ConfigError, match=r"norm.*NAME \(final\)"):
+        Study("short-name", "?", (Cell("a"),), 2, ask=(mean("norm", among="binds").at_least(1),))
+    Study("exam", "?", (Cell("a"),), 2, ask=(mean("norm (final)", among="binds").at_least(1),))
+
+
 def test_a_statement_that_cannot_be_measured_says_so(made):
     binds, compared, none = study_records(made[1])
     assert none.verdict == "cannot be tested" and none.value is None
