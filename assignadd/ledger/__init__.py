@@ -1,6 +1,6 @@
 """Claims about networks: a number with its interval, a rule, and the verdict."""
 
-from assignadd.ledger.claim import Claim, judge
+from assignadd.ledger.claim import Claim, Reading, judge
 from assignadd.network import Network, networks_of, per_network
 from assignadd.stats import AtLeast, AtMost, Between, Measured, difference, paired_difference
 
@@ -11,6 +11,7 @@ __all__ = [
     "Claim",
     "Measured",
     "Network",
+    "Reading",
     "difference",
     "judge",
     "networks_of",
