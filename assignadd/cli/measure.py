@@ -191,7 +191,7 @@ class Phases(ManyRuns, Parallel, Printing):
                         "train with --record.eval-every 100, or import several checkpoints"
                     )
         for run in runs_of(networks):
-            measured_table(run, self.cores)
+            measured_table(run, self.cores)  # on all cores, and kept; the tables below read what it keeps
         parts: list[Table | str] = [_phases_table(networks)]
         onsets = _onset_table(networks)
         if len(networks) == 1:

@@ -111,7 +111,7 @@ class _Reader:
         self.variables = {self.vocabulary.name(token): token for token in self.vocabulary.variables}
         self.n_links: dict[str, int] = {}  # how many links each variable assigned so far is away from its number
         self._n_assignments = 0
-        self.query = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
+        self.query_in_words = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
         words = [(match.start() + 1, match.group()) for match in word_pattern.finditer(text)]
         end = (len(text.rstrip()) + 1, "")
         self._words = [*words, end, end, end]  # columns (from 1) and words; two words are looked ahead
@@ -157,7 +157,7 @@ class _Reader:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
         if self._n_assignments == most and self.word in self.variables:
-            raise self.error(f"{self.query} after at most {most} assignments")
+            raise self.error(f"{self.query_in_words} after at most {most} assignments")
         name = self.take(self.variables, f"a variable among {self.task.variables}")
         if sign is not None:
             self.take([sign], f"'{sign}'")
@@ -172,19 +172,20 @@ class _Reader:
         return [self.variables[name], self.numbers[right] if right in self.numbers else self.variables[right]]
 
     def query_tokens(self, sign: str | None) -> list[int]:
-        """The tokens from the operator on, read from the first operand on: numbers or different assigned variables.
+        """Reads operands and `=`, and returns operator, operands and `=`, as they stand in a sequence.
 
-        In the text form `sign` stands between the operands.
+        Operands are numbers or different variables that were assigned. In the text form `sign` is between them.
         """
         operands: list[int] = []
-        used: list[str] = []  # the variables among them
+        assigned = self.n_links.keys()
+        used: list[str] = []  # the variables among the operands
         for i in range(self.task.operands):
             if i and sign is not None:
                 self.take([sign], f"'{sign}'")
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
             if used:
                 expected += f" other than {' and '.join(used)}"
-            word = self.take([*self.numbers, *(name for name in self.n_links if name not in used)], expected)
+            word = self.take([*self.numbers, *(name for name in assigned if name not in used)], expected)
             if word in self.variables:
                 used.append(word)
             operands.append(self.numbers[word] if word in self.numbers else self.variables[word])
@@ -197,12 +198,12 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     assigned: list[list[int]] = []
     while not reader.is_at_query():
         assigned.append(reader.assignment("="))
-        reader.take([","], f"',' and then {reader.query}")
+        reader.take([","], f"',' and then {reader.query_in_words}")
     if not assigned:
-        raise reader.error(f"an assignment such as a=1 before {reader.query}")
+        raise reader.error(f"an assignment such as a=1 before {reader.query_in_words}")
     query = reader.query_tokens(reader.task.sign)
     reader.take(["?", ""], "'?' or the end")
-    reader.take([""], f"nothing after {reader.query}")
+    reader.take([""], f"nothing after {reader.query_in_words}")
     gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
     prefix: list[int] = []
     for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # behind the last gap is no assignment
@@ -237,8 +238,8 @@ def _read_tokens(reader: _Reader) -> list[int]:
         if len(prefix) > most:
             raise too_long
     if not reader.n_links:
-        raise reader.error(f"an assignment such as a 1 before {reader.query}")
+        raise reader.error(f"an assignment such as a 1 before {reader.query_in_words}")
     reader.take([sign], f"'{sign}'")
     query = reader.query_tokens(None)
-    reader.take([""], f"nothing after {reader.query}")
+    reader.take([""], f"nothing after {reader.query_in_words}")
     return [pad] * (most - len(prefix)) + prefix + query

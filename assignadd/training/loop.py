@@ -214,9 +214,9 @@ def saves_state(config: Config, step: int) -> bool:
 
 
 def is_measurement(config: Config, step: int) -> bool:
-    """Whether the observer is called at this step.
+    """Whether the observer is called at this step: every `measure_every` steps and after the last one.
 
-    At the last evaluations it is also called where only final ones are asked for (`record.final_sequences`).
+    Where a final exam is asked for (`record.final_sequences`), also at the last evaluations, and with `measure_every` 0.
     """
     every = config.record.measure_every
     if step == config.optim.steps:

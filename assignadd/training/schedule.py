@@ -63,12 +63,12 @@ class Frozen:
         self._from = torch.tensor([[c.optim.frozen_from] for c in configs], device=device)
         self._until = torch.tensor([[c.optim.frozen_until] for c in configs], device=device)
 
-    def restore(self, step: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
-        """Undoes update number `step` in `flat`, where weights are frozen then; `before` are all weights before it.
+    def restore(self, count: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
+        """Undoes update number `count` in `flat`, where weights are frozen then; `before` are all weights before it.
 
-        The first update has number 1, and takes step 0.
+        Updates count from 1 and steps from 0: update number `count` is that of step `count - 1`.
         """
-        is_frozen = self._masks & (self._from < step) & (step <= self._until)  # (M, P)
+        is_frozen = self._masks & (self._from < count) & (count <= self._until)  # (M, P)
         torch.where(is_frozen, before, flat, out=flat)
 
 
@@ -106,7 +106,8 @@ class SlotScores:
         is_variable = (operands >= self._first_variable) & (operands < self._after_variables)
         # Views of what `=` attends to: by position (..., B, T), and by row (..., B, C).
         of_equals, of_rows = attention[..., -1, :], usage[..., : self._n_rows]
-        # A weight is multiplied by exp(score); then all are divided by their new sum.
+        # The softmax again: a weight w becomes w e^score = w + w expm1(score), and all, whose sum was 1, are divided by
+        # the new sum. An attended position counts in the row of its token and in that of its position.
         added = of_equals[..., self._slots] * torch.expm1(scores * is_variable)  # (..., B, operands)
         total = 1 + added.sum(-1, keepdim=True)
         of_equals[..., self._slots] += added

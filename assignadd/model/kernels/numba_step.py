@@ -132,6 +132,7 @@ def write_transposes(model):
     transpose(weights.U, tables.U_T)
     transpose(weights.W_in, tables.W_in_T)
     transpose(tables.read_out, tables.read_out_T)
+    # Without the last row, that of the constant E_= + P_=: its amount is always 1, so no gradient passes through it.
     transpose(tables.positions[: 3 * T], tables.positions_T)
     transpose(tables.scores_2_T[C - T : C], tables.position_scores_2)
 

@@ -207,7 +207,8 @@ def adamw(
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     trained, finite = tl.load(diverged_at + m) < 0, tl.abs(tl.load(losses + m)) < float("inf")
     if trained & (finite == 0) & (tl.program_id(0) == 0):
-        tl.store(diverged_at + m, tl.load(count) - 1)  # programs that read it before and after do nothing either way
+        # Other blocks may read it before or after: they change nothing either way, as the loss is not finite.
+        tl.store(diverged_at + m, tl.load(count) - 1)
     if trained & finite:
         there, at = i < P, m * P + i
         g = tl.load(grad + at, mask=there, other=0.0)

@@ -61,9 +61,9 @@ class AgainstOV2(NamedTuple):
 def random_contexts(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int
 ) -> dict[int, Int[Tensor, "M {n} T"]]:
-    """`n` sequences with 0, 1 and 2 variables for each model.
+    """For each number of variables, 0, 1 and 2, `n` sequences of each model.
 
-    The claim is about any sequence, so variables are in any slot, banned or not, as for the reference numbers.
+    The claim is about any sequence, so variables are in any slot, banned or not.
     """
     without_bans = []
     for config in configs:

@@ -60,8 +60,8 @@ def faithfulness(network: Network, kept: str, n_vars: int | None = None) -> Meas
     return paired_share(alone.answers(kept)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
 
 
-def by_variables(network: Network, kept: str) -> str:
-    """The same ratio for sums with 0, 1 and 2 variables, in words."""
+def faithfulness_in_words(network: Network, kept: str) -> str:
+    """`faithfulness` for sums with each number of variables, in words: the `detail` of a claim."""
     ratios = [faithfulness(network, kept, n_vars) for n_vars in network.types]
     words = ", ".join("none" if ratio is None else str(ratio) for ratio in ratios)
     return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
@@ -162,7 +162,7 @@ def _faithful_claim(
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
     literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_set, kept=row, n_vars=0))
     return Claim(id, label, says, paper, partial(faithfulness, kept=row), FAITHFUL, f"{comment} {LOWEST_SET}",
-                 detail=partial(by_variables, kept=row), readings=(*readings, literals))  # fmt: skip
+                 detail=partial(faithfulness_in_words, kept=row), readings=(*readings, literals))  # fmt: skip
 
 
 CIRCUIT_ALONE = (
