@@ -3,6 +3,7 @@
 import json
 import re
 
+import polars
 import pytest
 
 from article import build
@@ -66,7 +67,6 @@ def test_the_measured_numbers_can_be_measured_again():
 
 
 def test_seeds_that_gain_and_lose_are_counted_by_other_code():
-    polars = pytest.importorskip("polars")
     passes = "all test sets at the last step"
     table = polars.read_parquet(build.ROOT / "findings/end_of_training/end-of-training.parquet")
     wide = table.pivot(on="cell", index="seed", values=["binds", passes]).to_numpy().astype(int)  # seed, then 2 x 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from assignadd.cli.options import positional
 from assignadd.cli.screen import Column, Output, Table, columns, say
 from assignadd.cli.sweep import ManyModels, plan_table
 from assignadd.cli.train import showing_sweep
-from assignadd.config.errors import UsageError, one_of
+from assignadd.config.errors import UsageError, one_of, printable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from assignadd.sweeps.plan import Plan
 
 FINDINGS = Path("findings")
+MOST_README = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +99,14 @@ class Study(ManyModels):
 
 def _listed() -> Output:
     """The folders of studies in findings/ with the question of each, the title of its README; nothing is executed."""
+    from assignadd.runs.files import read_input
+
     rows = []
     for file in sorted(FINDINGS.glob("*/study.py")):
-        readme = file.with_name("README.md")
-        title = readme.read_text().partition("\n")[0] if readme.exists() else ""
-        rows.append((str(file.parent), title.removeprefix("# ")))
+        title = b""
+        with suppress(OSError):  # no README, or what is no regular file
+            title = read_input(file.with_name("README.md"), MOST_README, first=200).partition(b"\n")[0]
+        rows.append((str(file.parent), printable(title.decode(errors="replace")).removeprefix("# ")))
     if not rows:
         raise UsageError(f"no studies in {FINDINGS}/ here; `assignadd study PATH` takes a file or a folder of yours")
     caption = "`assignadd study PATH --show` shows what came out of one"

@@ -216,7 +216,7 @@ def saves_state(config: Config, step: int) -> bool:
 def is_measurement(config: Config, step: int) -> bool:
     """Whether the observer is called at this step: every `measure_every` steps and after the last one.
 
-    Where a final exam is asked for (`record.final_sequences`), also at the last evaluations, and with `measure_every` 0.
+    Where a final exam is asked for (`record.final_sequences`), also at the last evaluations.
     """
     every = config.record.measure_every
     if step == config.optim.steps:

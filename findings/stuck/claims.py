@@ -171,7 +171,7 @@ PRODUCTS = (
 )
 COMPOSITION = tuple(
     Claim.ours(f"composition-{phase}{id}", f"{when} {says}", rule=Between(-0.05, 0.05),
-               measured=median_residual(field, binding),
+               population_measure=median_residual(field, binding),
                comment="The value is the accuracy minus the prediction, the median over seeds.")
     for id, field, says in PRODUCTS
     for phase, when, binding in (("before", "Before a seed binds,", True),

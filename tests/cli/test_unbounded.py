@@ -70,7 +70,8 @@ def sparse(path: Path) -> None:
 # Files of the package itself, and what the same command has just written.
 READ_ELSEWHERE = {
     "compiler_cache": 5,  # what the compiler kept, and hashes of our sources
-    "page.export": 1,  # the page's scripts
+    "page.folder": 1,  # the page's scripts
+    "page.ready": 1,  # the ready-made page
     "model.kernels.cuda_attention": 1,  # attention.cu
     "dynamics.trajectory": 1,  # hashes of our sources
     "report.page": 3,  # the style, the script; pictures just drawn
