@@ -118,6 +118,8 @@ PATCHES = (
     Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
     Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n",
           "test_stats.py"),
+    Patch("mean", "stats.py", "for value in values) / (n - 1))", "for value in values) / n)", "test_stats.py"),
+    Patch("student", "stats.py", "stdtrit(n - 1, 0.975)", "stdtrit(n, 0.975)", "test_stats.py"),
     Patch("verdict", "stats.py", "decided(measured.low >= self.threshold",
           "decided(measured.high >= self.threshold", "test_stats.py"),
     Patch("onset", "dynamics/curves.py", "above[i : ends[i] + 1].all()", "above[i]", "dynamics/test_curves.py"),
@@ -180,6 +182,8 @@ PATCHES = (
     Patch("cells", "sweeps/plan.py", "if len(set(self.cells)) < len(self.cells):", "if False:",
           "sweeps/test_settings.py -k hostile"),
     Patch("policy", "page/built/index.html", "default-src 'none'; ", "", "page/test_page.py -k policy"),
+    Patch("resampled-rows", "interventions/apply.py", "interventions, first_row=start)", "interventions)",
+          "interventions/test_apply.py -k in_parts"),
     Patch("page", "page/built/app.js", "Math.exp(e[s]-t)", "Math.exp(t-e[s])", "page/test_page.py -k typing"),
 )  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest
+import torch
+from scipy.stats import binom, binomtest, sem, t
 
 from assignadd.stats import (
     FAILS,
@@ -14,6 +15,11 @@ from assignadd.stats import (
     Interval,
     Measured,
     decided,
+    difference,
+    highest,
+    lowest,
+    mean_interval,
+    mean_of,
     median_interval,
     paired_difference,
     paired_share,
@@ -43,6 +49,40 @@ def test_the_interval_of_a_median_is_that_of_the_tables(n, ends):
     assert median == (n - 1) / 2 and (interval.low, interval.high) == ends
     inside = binom.cdf(n - ends[0] - 1, n, 0.5) - binom.cdf(ends[0], n, 0.5)
     assert inside >= 0.95 or ends[0] == 0
+
+
+@pytest.mark.parametrize("values", [(0.1, 0.4), (3.0, 1.0, 2.0, 7.0), tuple(np.random.default_rng(0).normal(2, 3, 30))])
+def test_the_interval_of_a_mean_is_students(values):
+    found = mean_interval(values)
+    assert (found.low, found.high) == pytest.approx(t.interval(0.95, len(values) - 1, np.mean(values), sem(values)))
+
+
+def test_a_mean_of_many_values_has_the_normal_interval():
+    values = torch.tensor([1.0, 2.0, 4.0, 9.0])
+    found, half = mean_of(values, "sequences"), 1.959964 * np.sqrt(38 / 3) / 2  # squares of the deviations from 4: 38
+    assert (found.value, found.low, found.high) == pytest.approx((4, 4 - half, 4 + half))
+    assert (found.n, found.unit) == (4, "sequences")
+
+
+def test_a_difference_has_newcombes_interval():
+    """Both errors downwards are that of the first number downwards and that of the second upwards."""
+    a, b = Measured(0.9, 0.6, 0.94, 200, "x"), Measured(0.5, 0.48, 0.9, 100, "x")
+    found = difference(a, b)
+    ends = 0.4 - np.hypot(0.3, 0.4), 0.4 + np.hypot(0.04, 0.02)
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((0.4, *ends, 100))
+
+
+def test_the_lowest_and_the_highest_keep_their_intervals():
+    low, high = Measured(0.2, 0.1, 0.9, 5, "x"), Measured(0.3, 0.0, 0.4, 5, "x")
+    assert lowest([high, None, low]) is low and highest([None, low, high]) is high
+    assert lowest([None]) is None and highest([]) is None
+
+
+def test_few_values_have_no_median_with_an_interval():
+    assert Measured.median([], "x") is None and Measured.median([1, 2, 3, 4, 5], "x") is None
+    found = Measured.median([6, 1, 2, 5, 3, 4], "x")
+    assert (found.value, found.low, found.high, found.n) == (3.5, 1, 6, 6)
+    assert str(Measured.exactly(0.25, 3, "x")) == "0.250 [0.250, 0.250]"
 
 
 def test_five_values_are_too_few_for_one():

@@ -58,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # a stream that was closed before Python started
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
+        with suppress(AttributeError):  # of a stream that is none of Python's own, as in a notebook
+            getattr(sys, stream).reconfigure(errors="backslashreplace")  # where the terminal's encoding lacks a letter
     words = list(sys.argv[1:] if argv is None else argv)
     with _listening_for_ctrl_c() as interrupts:
         return _exit_code(words, interrupts)

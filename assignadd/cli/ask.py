@@ -11,7 +11,7 @@ from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns
 from assignadd.config import Config, ConfigError, Task, require_built_in
-from assignadd.config.errors import one_of, printable
+from assignadd.config.errors import RunError, one_of, printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +46,9 @@ class Ask(OneModel, Printing):
             logits, patterns = Transformer.from_stack(stack, 0).run_with_cache(
                 torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
             )
+        if not logits[0, -1].isfinite().all():
+            seed = run.members[index].seed
+            raise RunError(f"seed {seed} of {run.name} gives no finite answer: its weights are too large")
         best_two = logits[0, -1].softmax(-1).topk(2)
         best, runner_up = best_two.indices.tolist()
         probability, runner_up_probability = best_two.values.tolist()

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.screen import note
+from assignadd.config import MOST_MODELS as MOST_MODELS
 from assignadd.config import PRESETS, Config, ConfigError, Task
 from assignadd.config.errors import UsageError, one_of
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
 
-MOST_MODELS = 4096
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
 NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"

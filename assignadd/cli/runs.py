@@ -92,7 +92,7 @@ class Show(OneRun, Printing):
             return Output([*parts, "no evaluation yet"], document)
         labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
         sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
-        accuracies = {labels[name]: [row["accuracy"].get(name) for row in last_rows] for name in sets}
+        accuracies = {labels.get(name, name): [row["accuracy"].get(name) for row in last_rows] for name in sets}
         seeds = [row["seed"] for row in last_rows]
         return Output([*parts, by_model("accuracy at the last evaluation", accuracies, seeds)], document)
 

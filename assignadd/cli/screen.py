@@ -21,6 +21,7 @@ from assignadd.config.errors import LONGEST_LINE, printable, shortened
 
 console = Console(highlight=False)
 # How many lines people see unless they ask for all, and how many rows a table keeps at least when it is cut to fit.
+LONGEST_CELL = 4000  # characters, such as of the files that a run was imported from
 MOST_LINES = 40
 LEAST_ROWS = 3
 # Tables of at most this many rows are shown with their details.
@@ -73,7 +74,7 @@ class Column:
             return "yes" if value else "no"
         if isinstance(value, int | float):
             return format(value, self.form)
-        return printable(str(value))
+        return shortened(printable(str(value)), LONGEST_CELL)
 
     def style_of(self, value: Any) -> str:
         return "" if self.style is None or value is None else self.style(value)

@@ -19,6 +19,8 @@ from assignadd.config.task import Task as Task
 from assignadd.config.task import TaskFile as TaskFile
 from assignadd.config.task import check_task, ranged, setting
 
+# The most models of a stack.
+MOST_MODELS = 4096
 # The parts of a network that can be frozen, or taken from another one.
 Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
 

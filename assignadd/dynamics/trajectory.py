@@ -135,7 +135,8 @@ def measures_problem(run: Run) -> str | None:
 def _stored(run: Run) -> polars.DataFrame:
     """The table beside the run; raises a RunError that says why it cannot be used."""
     path = run.path / MEASURES
-    table, about = decode_sealed(read_regular(run.path, MEASURES), str(path))
+    n_rows = len(run.members) * len(run.steps)
+    table, about = decode_sealed(read_regular(run.path, MEASURES), str(path), n_rows)
     for key, value in _origin(run).items():
         if about.get(key) != value:
             raise RunError(f"{path} was measured on or by other {key} than there are now")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assignadd.config import (
+    MOST_MODELS,
     PER_MODEL,
     SETTINGS,
     SHORT_NAMES,
@@ -158,8 +159,8 @@ def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
         raise ConfigError("run", document, "an object with the fields config, models")
     config = config_from(document["config"])
     models = document["models"]
-    if not isinstance(models, list) or not models:
-        raise ConfigError("models", models, "a list of at least one model")
+    if not isinstance(models, list) or not 1 <= len(models) <= MOST_MODELS:
+        raise ConfigError("models", models, f"a list of 1 to {MOST_MODELS} models")
     return config, tuple(_member(f"models[{i}]", model, config) for i, model in enumerate(models))
 
 

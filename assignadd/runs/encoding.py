@@ -130,15 +130,21 @@ def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int |
     return sealed(file.getvalue())
 
 
-def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, str]]:
-    """The table and the metadata of a sealed Parquet file, from its bytes; errors name it as `name`."""
+def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[polars.DataFrame, dict[str, str]]:
+    """The table and the metadata of a sealed Parquet file, from its bytes; errors name it as `name`.
+
+    With `n_rows` it is a table of so many rows of numbers; any other is not unpacked.
+    """
     import polars
 
     check_seal(data, name)
     try:
         about = polars.read_parquet_metadata(io.BytesIO(data))
         lazy = polars.scan_parquet(io.BytesIO(data))
-        cells = lazy.select(polars.len()).collect().item() * len(lazy.collect_schema())  # without reading the columns
+        height, schema = lazy.select(polars.len()).collect().item(), lazy.collect_schema()  # without the columns
+        if n_rows is not None and (height != n_rows or not all(kind.is_numeric() for kind in schema.dtypes())):
+            raise RunError(f"{name} is not a table of {n_rows:,} rows of numbers")
+        cells = height * len(schema)
         if cells > MOST_CELLS:
             raise RunError(f"{name} has {cells:,} numbers, of which at most {MOST_CELLS:,} are read")
         return polars.read_parquet(data), about

@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
+from assignadd.runs.files import MOST_BYTES as MOST_BYTES_OF_FILE
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -39,6 +40,7 @@ from assignadd.runs.manifest import (
     SPLITS,
     STATES,
     TASK_TEXT,
+    Count,
     Observed,
     read_manifest,
 )
@@ -53,9 +55,22 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
 
 # The most bytes of the files whose size does not follow from the settings.
 MOST_OF = {CONFIG: MOST_SETTINGS, TASK_TEXT: MOST_BYTES, NETWORK_TEXT: MOST_BYTES}
+MOST_OF_ROW = 1 << 16  # bytes of a row of the metrics; with every measure it has some four thousand
 STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
+
+
+class _Row(msgspec.Struct):
+    """What readers of a row of the metrics rely on."""
+
+    step: Count
+    model: Count
+    accuracy: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]
+    seed: int | None = None
+    loss: float | None = None
+    diverged_at: Count | None = None
+    measures: dict[str, Any] = {}
 
 
 class Run:
@@ -147,14 +162,20 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
-        blob = self.manifest.metrics
-        data = read_regular(self.path, METRICS, first=blob.size)
+        blob, path = self.manifest.metrics, self.path / METRICS
+        most_rows = self._most_rows()
+        data = read_regular(self.path, METRICS, first=blob.size, most=min(MOST_BYTES_OF_FILE, most_rows * MOST_OF_ROW))
         if problem := blob.problem(data):
-            raise RunError(f"{self.path / METRICS} {problem}")
+            raise RunError(f"{path} {problem}")
         try:
-            return msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
+            # Checked before anything else in the rows is built; a row may be more than its checked fields.
+            checked = msgspec.json.Decoder(_Row).decode_lines(data) if data.count(b"\n") <= most_rows else []
+            rows = msgspec.json.Decoder(dict[str, Any]).decode_lines(data) if checked else []
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RunError(f"{self.path / METRICS} is not JSON lines: {error}") from error
+            raise RunError(f"{path} is not JSON lines of metrics: {error}") from error
+        if not _is_whole(checked, len(self.members)) or (data and not rows):
+            raise RunError(f"{path} does not have a row for each model at each evaluation of the run")
+        return rows
 
     @property
     def diverged_at(self) -> list[int | None]:
@@ -309,6 +330,12 @@ class Run:
             raise RunError(f"{self.path / name} {problem}")
         return data
 
+    def _most_rows(self) -> int:
+        """More rows than the metrics of a run with these settings have."""
+        record = self.config.record
+        evaluations = self.step // record.eval_every + self.step // (record.measure_every or record.eval_every)
+        return len(self.members) * (evaluations + 20)
+
     def _most_bytes(self, name: str) -> int:
         """More bytes than a committed file of a run with these settings has."""
         if name in MOST_OF:
@@ -318,6 +345,14 @@ class Run:
         n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
         of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * n_weights + (1 << 10)
         return len(self.members) * of_model + (1 << 20)
+
+
+def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
+    """Whether the rows are those of one evaluation after another, each with every model in its order."""
+    steps = [row.step for row in rows[::n_models]]
+    places = [(step, model) for step in steps for model in range(n_models)]
+    same_sets = all(row.accuracy.keys() == rows[0].accuracy.keys() for row in rows)
+    return places == [(row.step, row.model) for row in rows] and steps == sorted(set(steps)) and same_sets
 
 
 def check_files(run: Run, task: GivenTask = None, network: GivenNetwork = None) -> None:

@@ -29,7 +29,7 @@ SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
 TASK_TEXT, NETWORK_TEXT = "task.txt", "network.txt"  # the files of a user's task and network, which are never executed
 CHECKPOINTS, STATES = "checkpoints", "states"  # folders whose files are named after their step
 NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
-MOST_OF_MANIFEST = 64 << 20  # bytes; a manifest with 400 checkpoints has 80 thousand
+MOST_OF_MANIFEST = 16 << 20  # bytes; a manifest with 400 checkpoints has 80 thousand
 PACKAGE = Path(__file__).resolve().parents[1]
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # whole numbers that every reader of JSON has exactly

@@ -49,10 +49,12 @@ MOST_BESIDES = 64 << 20  # 64 MiB
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
 # The authors' file of their network after training, and its step.
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
+# A layer, by the one way to write its number.
+LAYER = r"blocks\.(0|[1-9][0-9]*)"
 # Weights that a model of TransformerLens may have and ours has not: they must be zero.
-ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
+ABSENT = re.compile(LAYER + r"\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
 # The causal mask, and the score of what it hides, which TransformerLens 2.x saves with the weights.
-MASK = re.compile(r"blocks\.[0-9]+\.attn\.(mask|IGNORE)")
+MASK = re.compile(LAYER + r"\.attn\.(mask|IGNORE)")
 LENS = "transformer_lens"
 # Our names of the norms, and theirs.
 NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
@@ -133,13 +135,18 @@ def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
         raise
     except Exception as error:  # whatever a foreign file makes the reader raise; PyTorch advises to run its code
         raise RunError(f"{path} is not a file of plain tensors: it is damaged, or holds something else") from error
-    items = loaded.items() if isinstance(loaded, dict) else [(None, None)]
-    if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in items):
+    if not _is_state_dict(loaded):
         raise RunError(f"{path} is not a state dict: expected names and tensors")
     if problem := state_dict_problem(loaded, config):
         raise RunError(f"{path} does not fit the configuration: {problem}")
     weights = {name: loaded[name].detach()[None] for name in weight_shapes(config)}  # (1, ...)
     return Stack(config, flatten(config, weights))
+
+
+def _is_state_dict(loaded: Any) -> bool:
+    """Whether this is a mapping from names to tensors."""
+    items = loaded.items() if isinstance(loaded, Mapping) else [(None, None)]
+    return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in items)
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
@@ -224,7 +231,16 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
 
     Shapes, names and zeros where the model has no weight are checked; TransformerLens need not be installed.
     """
-    weights = dict(_as_in_2x(name, tensor.detach(), config) for name, tensor in state_dict.items())
+    if not _is_state_dict(state_dict):
+        raise RunError("this is not a state dict: expected names and tensors")
+    weights = {}
+    for name, tensor in state_dict.items():
+        try:
+            name_in_2x, weight = _as_in_2x(name, tensor.detach(), config)
+        except (RuntimeError, IndexError) as error:  # of a tensor with fewer axes, or with other sizes
+            shape = tuple(tensor.shape)
+            raise RunError(f"the state dict does not fit the configuration: {name} has shape {shape}") from error
+        weights[name_in_2x] = weight
     if len(weights) < len(state_dict):
         raise RunError("the state dict has a weight twice, by its name in TransformerLens 2.x and by that in 4")
     if problem := state_dict_problem(weights, config):

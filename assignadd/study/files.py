@@ -19,8 +19,8 @@ from torch import Tensor
 
 from assignadd.config import Config, UserError
 from assignadd.config.errors import RunError
-from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
-from assignadd.runs.files import MOST_SETTINGS, read_regular
+from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, dark_figure_rules
+from assignadd.runs.files import MOST_SETTINGS, claim_file, folder_inside, read_regular
 from assignadd.study.study import Study
 from assignadd.study.table import ONSETS, StudyTable, study_frame
 from assignadd.sweeps.engine import Report, run_sweep
@@ -121,11 +121,12 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     else:
         draw = draw_studies
         width, height = 7.0, sum(_height(table) for table in tables.values())
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, file = folder_inside(folder.parent, folder.name), folder / "figure.svg"
+    claim_file(file, lambda data: dark_figure_rules().encode() in data)
     with figure(width, height) as fig:
         draw(tables, fig)
         save(fig, folder / "figure", png=False)
-    return folder / "figure.svg"
+    return file
 
 
 COLORS = {

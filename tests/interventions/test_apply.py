@@ -1,5 +1,7 @@
 """Interventions, compared with full forward passes and with results known by construction."""
 
+from importlib import import_module
+
 import pytest
 import torch
 
@@ -101,6 +103,13 @@ def test_mean_and_resample_use_the_reference_set():
     assert sorted(order.tolist()) == list(range(40)) and order.tolist() != list(range(40))
     expected = reference[order[torch.arange(len(post)) % 40]] @ STACK.W_U[0]
     assert torch.allclose(logits([Replace("resample", "blocks.1.hook_resid_post")])[0], expected, atol=1e-9)
+
+
+def test_a_batch_in_parts_is_resampled_as_a_whole(monkeypatch):
+    """Row 17 takes the reference sequence that it takes in one piece, whatever part of the batch it is in."""
+    whole = logits([Replace("resample", "blocks.1.hook_resid_post")])
+    monkeypatch.setattr(import_module("assignadd.interventions.apply"), "CHUNK", 7)
+    assert torch.allclose(logits([Replace("resample", "blocks.1.hook_resid_post")]), whole, atol=1e-9)
 
 
 def test_a_patch_replaces_a_role_by_the_same_role():

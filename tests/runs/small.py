@@ -39,7 +39,7 @@ def later(weights: Tensor, step: int) -> Tensor:
 
 def save(run: Writer, step: int, weights: Tensor) -> None:
     """Commit as training would: always a state, rows every 5 steps, a checkpoint every 10."""
-    rows = [{"step": step, "model": i, "loss": float(w.square().mean())} for i, w in enumerate(weights)]
+    rows = [{"step": step, "model": i, "accuracy": {}, "loss": float(w.square().mean())} for i, w in enumerate(weights)]
     run.commit(
         step,
         state={"weights": weights, "step": torch.tensor(step)},

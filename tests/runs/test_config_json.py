@@ -161,7 +161,7 @@ def test_a_field_that_is_left_out_has_its_default():
 @pytest.mark.parametrize(
     ("models", "says"),
     [
-        ([], "models = []: expected a list of at least one model"),
+        ([], "models = []: expected a list of 1 to 4096 models"),
         ({}, "models = {}: expected a list"),
         ([{}], "models[0].seed = None: expected a whole seed"),
         ([3], "models[0] = 3: expected an object"),

@@ -79,7 +79,7 @@ def test_states(path):
 def test_metrics_are_rows_without_a_clock(path):
     rows = Run.open(path).metrics()
     assert [(row["step"], row["model"]) for row in rows] == [(s, m) for s in range(0, 31, 5) for m in (0, 1)]
-    assert set(rows[0]) == {"step", "model", "loss"}
+    assert set(rows[0]) == {"step", "model", "accuracy", "loss"}
 
 
 def test_seeds(path):

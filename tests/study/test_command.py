@@ -5,6 +5,7 @@ import json
 import pytest
 
 from assignadd.cli import main
+from tests.runs.test_destination import everything
 
 OURS = """
 from dataclasses import replace
@@ -68,7 +69,21 @@ def test_showing_writes_nothing_unless_asked(folder, tmp_path, capsys):
     assert "not reached through symbolic links" in capsys.readouterr().err
     (tmp_path / "elsewhere.parquet").replace(folder / "small.parquet")
     assert main(["study", str(folder), "--show", "-o", str(tmp_path / "there")]) == 0
-    assert (tmp_path / "there" / "figure.svg").exists()
+    figure = tmp_path / "there" / "figure.svg"
+    drawn = figure.read_bytes()
+    assert main(["study", str(folder), "--show", "-o", str(tmp_path / "there")]) == 0  # over its own
+    (tmp_path / "theirs.svg").write_bytes(drawn)
+    (tmp_path / "linked").symlink_to(tmp_path / "there")
+    for change, out, words in (
+        (lambda: None, "linked", "linked is a symbolic link"),
+        (lambda: figure.write_text("<svg>a drawing of somebody</svg>"), "there", "not written by this command"),
+        (lambda: (figure.unlink(), figure.symlink_to(tmp_path / "theirs.svg")), "there", "is a symbolic link"),
+    ):
+        change()
+        before = everything(tmp_path)
+        capsys.readouterr()
+        assert main(["study", str(folder), "--show", "-o", str(tmp_path / out)]) == 2
+        assert words in capsys.readouterr().err and everything(tmp_path) == before
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""Runs that a stranger forged: one line and no traceback, and the good runs beside them. Limits: chaos/forged.py."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from assignadd import api
+from assignadd.cli import main
+from assignadd.config import PRESETS
+from tests.runs.forged import FORGERIES
+
+LARGE = ("many rows", "small lists", "hollow metrics", "measures: rows", "measures: lists", "measures: text", "sources")
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    return api.train(PRESETS["smoke"], [0], tmp_path_factory.mktemp("forged") / "good").path
+
+
+@pytest.mark.parametrize("name", [name for name in FORGERIES if name not in LARGE])
+def test_a_forged_run_is_one_line_and_hides_no_other(name, good, tmp_path, monkeypatch, capsys):
+    for run in ("good", "bad"):
+        shutil.copytree(good, tmp_path / "runs" / run)
+    FORGERIES[name](tmp_path / "runs" / "bad")
+    monkeypatch.chdir(tmp_path)
+    assert main(["runs", "list"]) == 0
+    assert "good" in capsys.readouterr().out
+    for command in (["runs", "show", "bad"], ["runs", "verify", "bad"], ["ask", "b=1, b+1=?", "bad", "--json"]):
+        code, said = main(command), capsys.readouterr()
+        assert code == 0 or command[1] == "verify" or (code in (1, 2) and said.err.count("\n") == 1), (command, said)
+        assert (said.out + said.err).replace("\n", "").isprintable()
