@@ -182,7 +182,7 @@ PATCHES = (
     Patch("cells", "sweeps/plan.py", "if len(set(self.cells)) < len(self.cells):", "if False:",
           "sweeps/test_settings.py -k hostile"),
     Patch("policy", "page/built/index.html", "default-src 'none'; ", "", "page/test_page.py -k policy"),
-    Patch("resampled-rows", "interventions/apply.py", "interventions, first_row=start)", "interventions)",
+    Patch("resampled-rows", "interventions/apply.py", "in_the_pass, first_row=start)", "in_the_pass)",
           "interventions/test_apply.py -k in_parts"),
     Patch("page", "page/built/app.js", "Math.exp(e[s]-t)", "Math.exp(t-e[s])", "page/test_page.py -k typing"),
 )  # fmt: skip
