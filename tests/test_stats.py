@@ -129,6 +129,12 @@ def test_no_rise_is_no_threshold():
     assert threshold(SETTINGS, np.ones((15, 24), dtype=bool), resamples=5) is None
 
 
+def test_two_settings_are_too_few_for_a_threshold_and_three_are_enough():
+    rows = np.array([[False] * 8, [True] * 4 + [False] * 4, [True] * 8])
+    assert threshold(SETTINGS[:2], rows[1:], resamples=5) is None
+    assert SETTINGS[0] < threshold(SETTINGS[:3], rows, resamples=5).value < SETTINGS[2]
+
+
 def test_the_interval_of_a_threshold_covers_the_truth_where_seeds_differ():
     """Seeds with thresholds of their own: resampling seeds keeps what their trials have in common."""
     hits, widths = 0, []

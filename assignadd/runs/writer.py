@@ -169,6 +169,8 @@ class Writer(Run):
         committed = self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
+            if not (self.path / LOCK).exists():
+                raise RunError(f"{self.path} was moved or removed while it was written; nothing was changed")
             atomic.make_directory(path.parent)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:

@@ -115,6 +115,13 @@ def test_a_closed_or_full_output_is_no_traceback(redirect, tmp_path):
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
+def test_a_letter_that_the_terminals_encoding_lacks_is_an_escape(place):
+    Path("runs/old").rename("runs/\u00fc")
+    ascii_alone = environment() | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*COMMAND, "runs", "list"], capture_output=True, text=True, env=ascii_alone)
+    assert done.returncode == 0 and "\\xfc" in done.stdout and done.stderr == ""
+
+
 def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
 

@@ -13,7 +13,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.gradient import ReferenceGradient, TableGradient, cross_entropy_of
+from assignadd.training.gradient import ReferenceGradient, TableGradient, cross_entropy_of, mean_losses
 from assignadd.training.schedule import Rates
 from assignadd.training.trainer import Group
 
@@ -187,3 +187,14 @@ def test_models_that_diverge_one_after_the_other_stay_as_they_were():
     assert one.loss.isfinite().all()
     assert one.diverged_at.tolist() == [-1, 2, 5]
     assert one.step == 8
+
+
+def test_a_loss_is_the_mean_over_the_answers_of_each_model():
+    """A model with logits 0 has log N for each answer; -1 is none, at any place, and counts for nothing."""
+    logits = torch.zeros(2, 3, 2, 5)  # (M, B, T, N)
+    logits[1, 0, 0, 3] = math.log(4)  # 4 of 8 parts
+    labels = torch.tensor([[[0, -1], [-1, 4], [-1, -1]], [[3, -1], [-1, -1], [-1, -1]]])
+    assert mean_losses(logits, labels).tolist() == pytest.approx([math.log(5), math.log(2)])
+    assert mean_losses(logits[:, :, 0], torch.tensor([[0, 1, 2], [3, 0, 0]])).tolist() == pytest.approx(
+        [math.log(5), (math.log(2) + 2 * math.log(5)) / 3]
+    )
