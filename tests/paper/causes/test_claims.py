@@ -10,8 +10,8 @@ from assignadd.paper.causes.circuit import QK2_IDENTITY, SECTION_5, WHOLE, Circu
 from assignadd.paper.causes.claims import (
     CAUSES,
     across_types,
-    by_variables,
     faithfulness,
+    faithfulness_in_words,
     interchange_accuracy,
     loss_without,
     lowest_set,
@@ -68,7 +68,7 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
     assert lowest_set(network, SECTION_5, 0).value == 0.5 and lowest_set(network, SECTION_5, 1) is None
     assert loss_without(network, QK2_IDENTITY).value == 1.0 and loss_without(network, QK2_IDENTITY).n == 4
-    said = by_variables(network, SECTION_5)
+    said = faithfulness_in_words(network, SECTION_5)
     assert said.startswith("sums with 0, 1, 2 variables: 0.750 [") and ", none, 0.000 [" in said
 
 
