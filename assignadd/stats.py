@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -148,13 +148,31 @@ def _over_evaluations(shares: Sequence[float], n: int) -> tuple[float, Interval,
 
 
 def lowest(measured: Iterable[Measured | None]) -> Measured | None:
-    """The number with the lowest value, with its own interval; None where nothing was measured."""
-    return min((m for m in measured if m is not None), key=lambda m: m.value, default=None)
+    """The lowest of these numbers with its interval; None where nothing was measured.
+
+    The ends are the lowest low end and the lowest high end, which may be those of other numbers. So `AtLeast` holds
+    where every number is clearly above the threshold, and fails where one is clearly below.
+    """
+    return _extreme(min, measured)
 
 
 def highest(measured: Iterable[Measured | None]) -> Measured | None:
-    """The number with the highest value, with its own interval; None where nothing was measured."""
-    return max((m for m in measured if m is not None), key=lambda m: m.value, default=None)
+    """The highest of these numbers with its interval; None where nothing was measured.
+
+    The ends are the highest low end and the highest high end, which may be those of other numbers. So `AtMost` holds
+    where every number is clearly below the threshold, and fails where one is clearly above.
+    """
+    return _extreme(max, measured)
+
+
+def _extreme(which: Callable[..., Any], measured: Iterable[Measured | None]) -> Measured | None:
+    """`lowest` for `min`, `highest` for `max`; counted on what the number with this value was counted on."""
+    numbers = [number for number in measured if number is not None]
+    if not numbers:
+        return None
+    extreme: Measured = which(numbers, key=lambda number: number.value)
+    low, high = which(number.low for number in numbers), which(number.high for number in numbers)
+    return replace(extreme, low=low, high=high)
 
 
 def mean_of(values: Tensor, unit: str) -> Measured:

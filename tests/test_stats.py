@@ -72,10 +72,27 @@ def test_a_difference_has_newcombes_interval():
     assert (found.value, found.low, found.high, found.n) == pytest.approx((0.4, *ends, 100))
 
 
-def test_the_lowest_and_the_highest_keep_their_intervals():
-    low, high = Measured(0.2, 0.1, 0.9, 5, "x"), Measured(0.3, 0.0, 0.4, 5, "x")
-    assert lowest([high, None, low]) is low and highest([None, low, high]) is high
+def test_the_lowest_and_the_highest_have_the_extreme_ends():
+    """The lowest ends are .0 and .4, both of the number with the higher value; the highest .1 and .9, of the other."""
+    low, high = Measured(0.2, 0.1, 0.9, 5, "x"), Measured(0.3, 0.0, 0.4, 6, "y")
+    assert lowest([high, None, low]) == Measured(0.2, 0.0, 0.4, 5, "x")
+    assert highest([None, low, high]) == Measured(0.3, 0.1, 0.9, 6, "y")
+    assert lowest([low]) == highest([low]) == low
     assert lowest([None]) is None and highest([]) is None
+
+
+def test_all_numbers_hold_where_each_does_and_fail_where_one_does():
+    generator = np.random.default_rng(0)
+    seen = set()
+    for _ in range(300):
+        ends = np.sort(generator.uniform(size=(3, 3)) ** 0.2, axis=1)  # mostly near 1
+        numbers = [Measured(value, low, high, 1, "x") for low, value, high in ends.tolist()]
+        for rule, extreme in ((AtLeast(0.8), lowest), (AtMost(0.97), highest)):
+            single = {rule.verdict(number) for number in numbers}
+            together = HOLDS if single == {HOLDS} else FAILS if FAILS in single else UNDECIDED
+            assert rule.verdict(extreme(numbers)) == together
+            seen.add((together, extreme))
+    assert len(seen) == 6
 
 
 def test_few_values_have_no_median_with_an_interval():

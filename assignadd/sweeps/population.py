@@ -69,11 +69,11 @@ class SeedCurves:
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
-            return values[np.isfinite(values)].tolist(), int(self._provenance["sequences_in_end_exams"])
+            return _shares_of(values[np.isfinite(values)], int(self._provenance["sequences_in_end_exams"]))
         if name in self.columns:
             steps = self.columns["step"]
             is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
-            return self.columns[name][is_at_the_end].tolist(), int(self._provenance["sequences_per_set"])
+            return _shares_of(self.columns[name][is_at_the_end], int(self._provenance["sequences_per_set"]))
         return [self.final(name)], self.n_final(name)
 
     def final(self, name: str) -> float:
@@ -100,6 +100,11 @@ class SeedCurves:
         split_seed = self._provenance["config"].get("seed", {}).get("split")  # one split for all seeds, if it is set
         seen = pair_split(self.task, self.seed if split_seed is None else split_seed)  # drawn again
         return int(pair_mask(seen, "doubles").sum())
+
+
+def _shares_of(stored: np.ndarray, n: int) -> tuple[list[float], int]:
+    """Shares of `n` sequences as exact counts make them, and `n`: in single precision 1,900 of 2,000 is below .95."""
+    return (np.round(stored.astype(float) * n) / n).tolist(), n
 
 
 @dataclass(frozen=True, eq=False)

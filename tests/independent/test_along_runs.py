@@ -13,6 +13,7 @@ import polars
 import pytest
 from safetensors.numpy import load_file
 
+import assignadd
 from assignadd.ledger.claim import find
 from assignadd.paper.ledger import paper_network
 from assignadd.runs.folder import shipped
@@ -161,6 +162,41 @@ def test_the_end_of_every_seed_of_the_census():
             medians = [float(np.median(last[name].to_numpy())) for name in columns]
             theirs = [float(np.median(seed.along_the_end(name)[0])) for name in TEST_SETS]
             np.testing.assert_allclose(theirs, medians, atol=1e-6)
+
+
+def test_how_many_seeds_are_over_a_level_on_every_set():
+    """A seed holds where the interval of every set is above, and fails where that of one is below; in plain NumPy.
+
+    With ten evaluations the interval of a median is from the second to the second largest. It is widened to Wilson's,
+    whose ends x solve (p - x)^2 = z^2 x (1 - x) / n.
+    """
+    n, z2 = 20_000, 1.959964**2
+    asked = {
+        "every-seed-over-98-at-once": (TEST_SETS, 0.98),
+        "every-seed-over-99-at-once": ((*TEST_SETS, *(f"{n_vars}-var train" for n_vars in range(3))), 0.99),
+        "every-seed-refines": (TEST_SETS[3:], 0.95),
+    }
+    counted = {id: {"holds": 0, "does not hold": 0, "undecided": 0} for id in asked}
+    for part in ("census", "authors"):
+        table = polars.read_parquet(RESULTS / f"{part}.parquet")
+        for _, rows in table.group_by("seed"):
+            last = rows.sort("step").tail(10)
+            if last["1-var train"][-1] < 0.95:  # it does not bind
+                continue
+            for id, (names, level) in asked.items():
+                correct = np.array([np.round(2000 * last[f"{name} (end)"].to_numpy().astype(float)) for name in names])
+                shares = np.sort(correct, axis=1) / 2000  # (sets, 10)
+                p = np.median(shares, axis=1)
+                centre, width = p + z2 / (2 * n), np.sqrt(z2 * p * (1 - p) / n + (z2 / (2 * n)) ** 2)
+                low = np.minimum(shares[:, 1], (centre - width) / (1 + z2 / n))
+                high = np.maximum(shares[:, 8], (centre + width) / (1 + z2 / n))
+                verdict = "holds" if (low >= level).all() else "does not hold" if (high < level).any() else "undecided"
+                counted[id][verdict] += 1
+    assert counted["every-seed-over-98-at-once"] == {"holds": 24, "does not hold": 36, "undecided": 71}
+    for id, counts in counted.items():
+        (record,) = assignadd.claims(only=id)
+        verdicts = [result.verdict for result in record.by_seed]
+        assert {verdict: verdicts.count(verdict) for verdict in counts} == counts, id
 
 
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])

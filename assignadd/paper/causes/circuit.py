@@ -200,10 +200,6 @@ class CircuitAlone:
         """
         return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))  # not by 0
 
-    def worst_set(self, name: str) -> int:
-        """The index of the set that loses most accuracy."""
-        return int((self.accuracy(WHOLE) - self.accuracy(name)).argmax())
-
 
 def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
     """The accuracy of one model with parts kept and removed, on `n` sequences of each evaluation set (section 5)."""

@@ -74,11 +74,11 @@ def lowest_set(network: Network, kept: str, n_vars: int) -> Measured | None:
     return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None
 
 
-def loss_without(network: Network, removed: str) -> Measured:
+def loss_without(network: Network, removed: str) -> Measured | None:
     """The largest loss of accuracy of any set where one part is removed."""
     alone = circuit.circuit_alone_of(network)
-    worst = alone.worst_set(removed)
-    return paired_difference(alone.answers(circuit.WHOLE)[worst], alone.answers(removed)[worst], SEQUENCES)
+    by_set = zip(alone.answers(circuit.WHOLE), alone.answers(removed), strict=True)
+    return highest(paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
 
 
 def outside_paper_paths(network: Network) -> Measured | None:

