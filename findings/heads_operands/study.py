@@ -1,35 +1,43 @@
-"""Do networks bind more often with two heads where the operation is not symmetric?"""
+"""Do networks bind more often with several heads where the operation is not symmetric?"""
 
 from typing import Any
 
-from assignadd.study import Cell, Study, share
+from assignadd.study import Cell, Study, mean, share
 
-OPERATIONS = {"subtract": "subtract", "2 x + 3 y": "affine 2 3"}
 # Heads have a total width of 128, as in the paper.
-HEADS: dict[str, dict[str, Any]] = {"1 head": {}, "2 heads": {"model.n_heads": 2, "model.d_head": 64}}
+HEADS: dict[str, dict[str, Any]] = {
+    "1 head": {},
+    "2 heads": {"model.n_heads": 2, "model.d_head": 64},
+    "4 heads": {"model.n_heads": 4, "model.d_head": 32},
+}
+SEVERAL = ("2 heads", "4 heads")
 
 
-def label(operation: str, heads: str) -> str:
-    """The label of a cell."""
-    return f"{operation}, {heads}"
+def study(name: str, operation: str, words: str, first_seed: int, *more: Any) -> Study:
+    """A study of one operation with 1, 2 and 4 heads; `more` are its questions besides whether it is learned."""
+    return Study(
+        name,
+        f"Do networks bind more often, or sooner, with several heads where the operation is {words}?",
+        tuple(Cell(label, {"task.operation": operation, **settings}) for label, settings in HEADS.items()),
+        seeds=32,
+        first_seed=first_seed,
+        steps=50_000,
+        outcomes=("adds", "binds", "learned"),
+        numbers=("addition at", "binding at"),
+        ask=(share("adds").at_least(0.8), *more),
+    )
 
 
-STUDY = Study(
-    "heads-operands",
-    "Do networks bind more often with two heads where the operation is not symmetric?",
-    tuple(
-        Cell(label(name, heads), {"task.operation": operation, **settings})
-        for name, operation in OPERATIONS.items()
-        for heads, settings in HEADS.items()
-    ),
-    seeds=16,
-    first_seed=12_300,
-    steps=18_000,
-    outcomes=("adds", "binds", "learned"),
-    numbers=("addition at", "binding at"),
-    ask=(
-        *(share("binds").of(label(name, "2 heads")).versus(label(name, "1 head"), at_least=0.3) for name in OPERATIONS),
-        share("binds").of(*(label(name, "2 heads") for name in OPERATIONS)).at_least(0.5),
-        share("adds").at_least(0.8),
-    ),
-)
+AFFINE = study(
+    "heads-2x-3y", "affine 2 3", "2 x + 3 y", 28_000,
+    share("binds").of(*SEVERAL).versus("1 head", at_least=0.3),
+    share("binds").of(*SEVERAL).at_least(0.5),
+)  # fmt: skip
+
+SUBTRACTION = study(
+    "heads-subtraction", "subtract", "subtraction", 28_100,
+    share("binds").at_least(0.8),
+    mean("binding at", among="binds").of(*SEVERAL).versus("1 head", at_most=-5000),
+)  # fmt: skip
+
+STUDIES = (AFFINE, SUBTRACTION)
