@@ -85,7 +85,7 @@ $(BIN)/python:
 # large enough for two threads, calls all that training needs, so that the first run does not wait for them; where it fails,
 # that run says why.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e .
+	$(PIP) -e '.[fast]'
 	@echo "compiling the kernels, about 20 seconds"
 	@rm -rf $(VENV)/first-run
 	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 --record.measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1 || true
@@ -97,7 +97,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[ray]'
+	$(PIP) -e '.[fast,ray]'
 	@touch $@ $(VENV)/.core
 
 # On the loopback alone, no dashboard, and nobody without the token in ~/.ray/auth_token (docs/cluster.md). Without the last variable
@@ -134,11 +134,11 @@ reference: $(VENV)/.core
 	$(BIN)/python notebooks/convert.py
 
 $(VENV)/.article: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[article]'
+	$(PIP) -e '.[article,fast]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[docs]'
+	$(PIP) -e '.[docs,fast]'
 	@touch $@ $(VENV)/.core
 
 clean:

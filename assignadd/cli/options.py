@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import MISSING, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
 NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"
+WITHOUT_NUMBA = "Numba is not installed: training on a CPU is faster after pip install 'assignadd[fast]'"
 TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
@@ -181,14 +183,17 @@ def resolve_device(device: str, engine: str = "local") -> str:
         raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", device, "auto, cpu or cuda")
-    if device == "cpu" or (device == "cuda" and engine == "ray"):
+    if device == "cuda" and engine == "ray":
         return device
-    import torch
+    if device != "cpu":
+        import torch
 
-    if torch.cuda.is_available():
-        return "cuda"
-    if device == "cuda":
-        raise UsageError("device = 'cuda': this machine has no CUDA device that torch can use; pass --device cpu")
+        if torch.cuda.is_available():
+            return "cuda"
+        if device == "cuda":
+            raise UsageError("device = 'cuda': this machine has no CUDA device that torch can use; pass --device cpu")
+    if find_spec("numba") is None:
+        note(WITHOUT_NUMBA)
     return "cpu"
 
 

@@ -6,6 +6,8 @@ from functools import partial
 import pytest
 import torch
 
+pytest.importorskip("numba")
+
 from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.cpu_step import Update
 from assignadd.model.kernels import kernels_for, numba_functions, numba_step
