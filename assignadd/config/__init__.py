@@ -227,7 +227,7 @@ def validate(config: Config) -> None:
 
 
 def accepted(section: str, name: str) -> str | None:
-    """What the field `section.name` accepts, in words; None where it has a rule for itself or there is no field."""
+    """The values that a setting accepts, in words; None where there is no such setting or it has its own check."""
     setting_field = SETTINGS.get(f"{section}.{name}")
     if setting_field is None:
         return None
@@ -289,15 +289,15 @@ def has_code_of_user(config: Config) -> bool:
     return config.task.file is not None or config.model.file is not None
 
 
-def require_built_in(config: Config, what: str) -> None:
-    """Raises a UsageError for a task or a network of the user's own, of which `what` knows nothing."""
+def require_built_in(config: Config, command: str) -> None:
+    """Raises a UsageError for a task or a network of the user's own, with which this command cannot do anything."""
     for made_for, option, file in (
         ("the task assign-and-add", "task", config.task.file),
         ("the package's transformer", "network", config.model.file),
     ):
         if file is not None:
             raise UsageError(
-                f"{what} is for {made_for}, and this run's {option} is {file.name}; "
+                f"{command} is for {made_for}, and this run's {option} is {file.name}; "
                 f"`assignadd measure RUN --{option} {file.name}` evaluates it, `assignadd runs show RUN` shows it"
             )
 

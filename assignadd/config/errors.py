@@ -23,7 +23,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def did_you_mean(name: object, names: Iterable[object]) -> str:
-    """`; did you mean NAME?` with the name that is nearest to this one; empty where none is near."""
+    """The words `; did you mean NAME?` with the most similar of the names; empty where none is similar."""
     from difflib import get_close_matches  # a mistake may take the time to import it
 
     close = get_close_matches(str(name), [str(known) for known in names], 1)
@@ -31,7 +31,7 @@ def did_you_mean(name: object, names: Iterable[object]) -> str:
 
 
 def one_of(name: object, names: Iterable[object]) -> str:
-    """What is accepted instead of a name: one of these, and which one was probably meant."""
+    """What an error says is accepted instead of a name: one of these names, and which of them was probably meant."""
     names = list(names)
     return f"one of {', '.join(map(str, names))}{did_you_mean(name, names)}"
 

@@ -23,7 +23,7 @@ MOST_TUPLES = 1 << 20
 SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
 # The setting with the letters banned from each operand slot.
 BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
-# The table that was accepted last, and its N: thousands of models of a stack may have the same million answers.
+# The table of answers that `_check_operation` accepted last, and its N: thousands of models may share one table.
 _last_table: list[Any] = [None, 0]
 # Settings that only pairs of numbers have, with the values that change nothing.
 FOR_PAIRS = {"unordered_split": False, "seen_doubles": None, "held_out_distance": None, "doubles_weight": 1}
@@ -149,7 +149,7 @@ class Task:
 
     @property
     def variable_counts(self) -> range:
-        """How many of the operands may be variables: from 0 to all of them, as far as a sequence may assign as many."""
+        """The possible numbers of variables among the operands: from 0 to all of them, if that many are assigned."""
         return range(1 + min(self.operands, self.max_assignments))
 
     @property
@@ -168,8 +168,8 @@ class Task:
 
     @property
     def mix(self) -> tuple[float, ...]:
-        """Shares of the kinds of sequences. A kind is the set of operand slots that hold variables, as a binary number:
-        no variable, variable first, variable second, two variables for two operands.
+        """The share of each kind of sequence in training. A kind is the set of operand slots that hold variables, as a
+        binary number: for two operands, no variable, variable first, variable second, two variables.
 
         Sequences with n variables are `one_var_ratio` (n = 1) or `two_var_ratio` (n = 2, 3, 4) times as frequent as
         those without, in equal parts for the sets of n slots.
@@ -269,7 +269,7 @@ def _check_sizes(task: Task) -> None:
     _require(task, "length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments")
     fewer = f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"
     _require(task, "operands", n_tuples <= MOST_TUPLES, fewer)
-    shorter = f"fewer than task.max_assignments = {most}, to hold a chain of so many links"
+    shorter = f"fewer than task.max_assignments = {most}, to hold a chain of that many links"
     _require(task, "hops", task.hops < most, shorter)
     _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
     _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[task.operands]}")

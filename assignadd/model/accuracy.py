@@ -73,7 +73,10 @@ END_EVALUATIONS, END_SHARE = 10, 0.1
 
 
 def end_of_training(steps: Sequence[int]) -> list[int]:
-    """The last evaluations of a run, of all those `steps`: at most ten, none before the last tenth of the training."""
+    """Those of a run's evaluations, which were at these `steps`, that decide what it achieves: the last ones.
+
+    They are at most ten, and none is before the last tenth of the training.
+    """
     in_last_tenth = [step for step in steps if step >= (1 - END_SHARE) * steps[-1]]
     return in_last_tenth[-END_EVALUATIONS:]
 
@@ -81,10 +84,10 @@ def end_of_training(steps: Sequence[int]) -> list[int]:
 def end_exam(
     configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, back: int, first: int = 0
 ) -> Exam:
-    """The exam of the evaluation that is `back` (0 to 9) places before the last one, on sequences of its own.
+    """The exam for the evaluation that is `back` (0 to 9) places before the last one, on sequences that no other has.
 
-    The evaluation stream has as many steps for each of the ten evaluations, one for each set. The first of `sets` takes
-    step number `first` of those: with it, an exam of a part of the sets draws the same sequences.
+    Each of the ten last evaluations has 100 steps of the evaluation stream, a step for each set. `first` is the place
+    of the first of `sets` among them: with it, an exam of a part of the sets draws the same sequences as one of all.
     """
     step = EvalSteps.END_EXAMS[back * (len(EvalSteps.END_EXAMS) // END_EVALUATIONS) + first]
     return Exam(configs, seen, sets, n, seen.device, step)
@@ -93,9 +96,9 @@ def end_exam(
 def _draw(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, device: str | torch.device
 ) -> tuple[Tensor, Batch | None]:
-    """Which models have sequences of this set, (M,), and `n` sequences for each model; None where no model has any.
+    """Which models have sequences of this set, (M,), and `n` sequences for each model (None where no model has any).
 
-    A model that has none gets zeros, and -1 as labels, which no answer equals.
+    A model without such sequences gets zeros as tokens, and -1 as labels, which no answer equals.
     """
     M = len(configs)
     sampler = _sampler(configs, seen, evalset, device)

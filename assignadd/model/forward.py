@@ -60,14 +60,17 @@ def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
 
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of the logits, (M, B, ...), computed from those of a chunk of the sequences at a time."""
+    """function(logits), (M, B, ...), for the answer logits of every model on its sequences.
+
+    The function is called with the logits of a chunk of the sequences at a time, which are not kept.
+    """
     tokens = for_each_model(stack, tokens)  # (M, B, T)
     chunks = tokens.split(CHUNK, 1)
     if stack.config.model.file is not None:
         return torch.cat([function(logits_of_weights(stack.config, stack.weights, chunk)) for chunk in chunks], 1)
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
-    table = table_forward(stack.config, stack.flat.device, True)
+    table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
         models = zip(single_models(stack), tokens, strict=True)
         return torch.stack([_compiled(model, model_tokens, table, function) for model, model_tokens in models])
@@ -79,7 +82,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 def _compiled(
     model: Stack, tokens: Int[Tensor, "B T"], table: TableForward, function: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """A function of the logits of a stack of one model, (B, ...), by compiled code, a chunk at a time."""
+    """function(logits), (B, ...), for the answer logits of a stack of one model by compiled code, a chunk at a time."""
     from assignadd.model import cpu_step  # here, as it needs Numba
 
     weights, chunks = unstacked(model), tokens.split(COMPILED_CHUNK)
@@ -96,7 +99,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The trace of all models of a stack, each on its own sequences or on shared ones, with the leading axis M."""
     tokens = for_each_model(stack, tokens)
     if covers(stack.config):
-        return table_forward(stack.config, stack.flat.device, True).trace(Weights.of(stack.weights), tokens)
+        return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
     return reference_trace(stack, tokens, CHUNK)
 
 
@@ -105,7 +108,7 @@ def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     for model, model_tokens in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
         with torch.no_grad():
             if covers(model.config):
-                found = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)
+                trace_of_model = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)
             else:
-                found = reference_trace(model, model_tokens, CHUNK)
-        yield found
+                trace_of_model = reference_trace(model, model_tokens, CHUNK)
+        yield trace_of_model

@@ -122,7 +122,7 @@ def _check_task(task: Task) -> None:
 
 
 def _copy_variables(groups: _Residual) -> tuple[Tensor, Tensor]:
-    """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables."""
+    """QK1, by which numbers attend to the token before them and `=` to the operands; OV1, which copies variables."""
     QK, OV = groups.zeros(), groups.zeros()
     QK[groups.position[1 : groups.second], groups.position[: groups.first]] = SCORE
     QK[groups.position[groups.second], groups.position[groups.plus]] = SCORE
@@ -132,7 +132,7 @@ def _copy_variables(groups: _Residual) -> tuple[Tensor, Tensor]:
 
 
 def _fetch_values(groups: _Residual) -> tuple[Tensor, Tensor]:
-    """Layer 2: QK2, which matches variables and finds literals; OV2, which fetches values."""
+    """QK2, which matches variables and finds literals; OV2, which fetches values."""
     QK, OV = groups.zeros(), groups.zeros()
     QK[groups.copied, groups.copied] = 2 * SCORE
     QK[groups.equals, torch.cat([groups.number, groups.operands])] = SCORE

@@ -46,7 +46,7 @@ class LastLayer:
     def pattern(
         self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B heads T"]:
-        """Attention from `=`, with its own residual as the query or with another one."""
+        """The last layer's attention from `=`; its residual is the query unless another `query` is given."""
         attn = self.block.attn
         if query is None:
             query = before[:, -1]
@@ -81,7 +81,7 @@ class LastLayer:
     def logits(
         self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B N"]:
-        """Answer logits for a residual of `=` before the last MLP, with the MLP's own output or another one."""
+        """Answer logits for a residual of `=` before the last MLP, with `mlp_out` as its output if that is given."""
         if mlp_out is None:
             mlp_out = self.mlp(resid_mid)
         return self.unembedded(self.block.after_mlp(resid_mid, mlp_out))

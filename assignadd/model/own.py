@@ -40,7 +40,10 @@ _loaded: dict[NetworkFile, Loaded] = {}
 
 
 def described(network: Factory | str | Path, task: Task) -> NetworkFile:
-    """The description of a network of the user's, or of NETWORK in a file, which is executed; it is tried on tokens."""
+    """The description of a network of the user's, after it was tried on tokens of this task.
+
+    It is given as a factory, or as a file that defines NETWORK, which is executed. `loaded` knows it from then on.
+    """
     if isinstance(network, str | Path):
         factory, source = user_object(Path(network), NAME)
     else:
@@ -59,7 +62,7 @@ def described(network: Factory | str | Path, task: Task) -> NetworkFile:
 
 
 def loaded(file: NetworkFile) -> Loaded:
-    """The network that this describes; a UserError if the user has not given it to this process."""
+    """The factory of the network that `file` describes; a UserError if the user has not named it in this process."""
     if file not in _loaded:
         raise UserError(
             f"this needs the network {file!r}, which is not executed by itself: "
@@ -69,7 +72,10 @@ def loaded(file: NetworkFile) -> Loaded:
 
 
 def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
-    """A module with the weights that torch's generator gives it from this seed."""
+    """The module that the user's `factory` makes, its weights drawn by torch's generator from this seed.
+
+    A UserError, which names the file as `name`, if it fails or makes something else.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
@@ -83,9 +89,9 @@ def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
 
 @torch.no_grad()
 def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None:
-    """A UserError unless the forward pass returns logits, and is a function of tokens and weights alone.
+    """Raises a UserError unless the module's forward pass returns logits and depends on tokens and weights alone.
 
-    `another` has the weights of another seed.
+    `another` is the module with the weights of another seed.
     """
     buffers = {key: buffer.clone() for key, buffer in module.named_buffers()}
     of_another = dict(another.named_buffers())
@@ -93,7 +99,9 @@ def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None
         raise UserError(f"{name}: buffers differ with the seed, and a run does not keep them: make them parameters")
     tokens = RandomWords(SEQUENCES_TRIED).below(sizes.n_tokens, sizes.length)
     try:
-        in_training, in_evaluation, again = (module.train(mode)(tokens) for mode in (True, False, False))
+        in_training = module.train()(tokens)
+        in_evaluation = module.eval()(tokens)
+        again = module(tokens)
     except Exception as error:
         raise UserError(f"{name}: its forward pass raised {type(error).__name__}: {error}") from error
     shapes: list[tuple[int, ...]] = [(SEQUENCES_TRIED, sizes.length, sizes.n_answers)]
@@ -147,9 +155,10 @@ def module_with(config: Config, weights: Mapping[str, Tensor]) -> nn.Module:
 def logits_of_weights(
     config: Config, weights: Mapping[str, Tensor], tokens: Int[Tensor, "M B T"]
 ) -> Float[Tensor, "M B *positions N"]:
-    """Answer logits with weights by name, (M, ...), at the last position, or at all if the task has answers there.
+    """Answer logits of the user's network for each model's weights, by name (M, ...), on that model's sequences.
 
-    One model is run without vmap, for which not every operation of torch has a rule.
+    They are those at the last position, or at all positions if the task has answers there. One model is run without
+    vmap, for which not every operation of torch has a rule.
     """
     module, everywhere = _shape_only(config, tokens.device), sizes_of(config.task).everywhere
 

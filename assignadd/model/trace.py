@@ -185,7 +185,7 @@ def _activations(
     model = shape_only(stack.config)
 
     def run(weights: dict[str, Tensor], model_tokens: Tensor) -> dict[str, Tensor]:
-        """The same for one model with these weights, by name."""
+        """The logits and activations of one model with these weights, by name."""
         activations: dict[str, Tensor] = {}
 
         def keep(activation: Tensor, point: HookPoint) -> None:

@@ -328,9 +328,8 @@ def reference_logits(
 ) -> Float[Tensor, "M B *positions N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
 
-    At the last position, or at every position for a task that has answers there.
-
-    Differentiable in the stack's flat tensor, or in `weights` by name, (M, ...), which replace the stack's.
+    They are those at the last position, or at every position for a task that has answers there. They are differentiable
+    in the stack's flat tensor, or in `weights` by name, (M, ...), which replace the stack's.
     """
     weights = dict(stack.weights if weights is None else weights)
     model, everywhere = shape_only(stack.config), sizes_of(stack.config.task).everywhere

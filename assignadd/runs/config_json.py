@@ -178,6 +178,7 @@ def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | N
 
 
 def _values_by_name(run: Settings) -> dict[str, Any]:
+    """All settings of a run by name: those that its models share, and each model's seed and its own settings."""
     config, members = run
     values = {name: attrgetter(name)(config) for name in SETTINGS}
     values["number of models"] = len(members)

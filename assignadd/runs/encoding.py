@@ -133,7 +133,7 @@ def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int |
 def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[polars.DataFrame, dict[str, str]]:
     """The table and the metadata of a sealed Parquet file, from its bytes; errors name it as `name`.
 
-    With `n_rows` it is a table of so many rows of numbers; any other is not unpacked.
+    With `n_rows`, a table that does not have this many rows, all of numbers, is refused before it is unpacked.
     """
     import polars
 

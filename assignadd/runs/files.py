@@ -58,9 +58,10 @@ def read_regular(folder: Path, name: str, first: int | None = None, most: int = 
 
 
 def claim_folder(folder: Path, kind: str) -> None:
-    """Mark an absent or empty folder as ours, for a kind of output, or refuse it.
+    """Mark a folder as ours, for a kind of output such as "report"; a DestinationError where that is not allowed.
 
-    It may hold folders of ours, such as a report inside a report. What interrupted writes left in it is removed.
+    It is allowed where the folder is absent, empty, marked for the same kind, or holds marked folders alone, such as a
+    report. What interrupted writes left in it is removed.
     """
     _refuse_link(folder)
     try:
@@ -74,8 +75,8 @@ def claim_folder(folder: Path, kind: str) -> None:
     if present_kind is None:
         # A kill may have left the temporary file of the mark. A run counts as foreign: a folder of runs, such as runs/,
         # is not for other output.
-        others = [name for name in names if not name.startswith(f".{MARK}.")]
-        foreign = [name for name in others if _kind(folder / name) in (None, "run")]
+        finished = [name for name in names if not name.startswith(f".{MARK}.")]
+        foreign = [name for name in finished if _kind(folder / name) in (None, "run")]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
@@ -113,6 +114,7 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
 
 
 def _refuse_link(path: Path) -> None:
+    """Raises a DestinationError for a symbolic link."""
     if path.is_symlink():
         raise DestinationError(f"{path} is a symbolic link, which is not written through; remove it, or choose another")
 

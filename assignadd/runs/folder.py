@@ -201,7 +201,7 @@ class Run:
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def at(self, step: int | None = None) -> tuple[int, Stack]:
-        """The step `step`, for None the last that has a checkpoint, and the checkpoint there."""
+        """A step, for None the last that has a checkpoint, and the weights of all models there."""
         if step is None:
             step = max(self.steps, default=0)
         return step, self.checkpoint(step)
@@ -294,6 +294,7 @@ class Run:
             self.committed(name)
 
     def _read_settings(self) -> tuple[Config, tuple[Member, ...]]:
+        """The settings of the run and its models, read from `config.json`."""
         try:
             return read_run_document(self.committed(CONFIG))
         except ConfigError as error:
@@ -308,6 +309,7 @@ class Run:
         return tensors["seen"]
 
     def _read_state(self, step: int) -> dict[str, Tensor]:
+        """The training state of a step, by the names of its tensors (`Group.state`); a RunError if it does not fit."""
         from assignadd.runs.encoding import state_problem
 
         name = self.manifest.numbered(STATES)[step]
@@ -317,6 +319,7 @@ class Run:
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a committed file, by name."""
         from assignadd.runs.encoding import decode_tensors
 
         return decode_tensors(self.committed(name), str(self.path / name))
@@ -356,24 +359,26 @@ def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
 
 
 def check_files(run: Run, task: GivenTask = None, network: GivenNetwork = None) -> None:
-    """Refuses a task or a network of the user's own that is not the one this run was trained with."""
+    """Raises a RunError for a task or a network of the user's own that is not the one this run was trained with."""
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
 
-    compared: list[tuple[Any, ...]] = []
     if task is not None:
-        compared.append(("task", TASK_TEXT, run.config.task.file, own_tasks.register(task)))
+        _check_file(run, "task", run.config.task.file, own_tasks.register(task), TASK_TEXT)
     if network is not None:
         described = own_networks.described(network, run.config.task)
-        compared.append(("network", NETWORK_TEXT, run.config.model.file, described))
-    for what, text, of_run, given in compared:
-        if of_run is None:
-            raise RunError(f"run {run.name} has no {what} of your own; leave {given.name} out")
-        if of_run != given:
-            raise RunError(
-                f"run {run.name} was trained with {of_run!r}, and this is {given!r}: the file has changed, or is "
-                f"another; its text at that time is {run.path / text}"
-            )
+        _check_file(run, "network", run.config.model.file, described, NETWORK_TEXT)
+
+
+def _check_file(run: Run, kind: str, trained_with: Any, named: Any, text: str) -> None:
+    """Raises a RunError if the run's task or network (`kind`), whose text is in `text`, is not the one named now."""
+    if trained_with is None:
+        raise RunError(f"run {run.name} has no {kind} of your own; leave {named.name} out")
+    if trained_with != named:
+        raise RunError(
+            f"run {run.name} was trained with {trained_with!r}, and this is {named!r}: the file has changed, or is "
+            f"another; its text at that time is {run.path / text}"
+        )
 
 
 def shipped(name: str) -> Path:

@@ -192,7 +192,7 @@ class Writer(Run):
         return listed
 
     def _session(self, step: int) -> Session:
-        """What this process did up to `step`."""
+        """The record of this process's work on the run up to `step`, for the manifest."""
         seconds = round(time.monotonic() - self._started_clock, 3)
         return Session(self._started, self._from_step, step, seconds, self._environment)
 

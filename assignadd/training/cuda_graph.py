@@ -18,8 +18,8 @@ from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import Sizes
 from assignadd.training.schedule import Drawing
 
-# About this many sequences are drawn at once: enough to fill the device, little beside its memory. Of a task of the
-# user's own, whose sequences may be long, so many that they have about this many tokens.
+# About this many sequences are drawn at once: enough to fill the device, little beside its memory. A task of the user's
+# own may have long sequences: there they are as many as have about this many tokens.
 SEQUENCES_AHEAD = 1 << 20
 OWN_TOKENS_AHEAD = 1 << 22
 MOST_STEPS_AHEAD = 64

@@ -43,7 +43,7 @@ class TableGradient:
         self._edit_layer_1 = slot_scores.add if slot_scores else None
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
-        self._table = table_forward(stack.config, stack.flat.device, True)
+        self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
         weights, grads = stack.weights, views(stack.config, self.flat)
@@ -117,7 +117,7 @@ class ReferenceGradient:
         self._prepare(stack)
 
     def _prepare(self, stack: Stack) -> None:
-        """Prepares the computation of losses."""
+        """Makes what `_losses` needs: the network that reads one-hot rows, its weights by name, and the loss."""
         self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
         # The names of the weights are those of the parameters of `AnswerFromRows`.
         self._weights = {f"model.{name}": weight for name, weight in self._weights.items()}
@@ -128,6 +128,7 @@ class ReferenceGradient:
             self._loss = torch.compile(answer_losses, dynamic=False)
 
     def __call__(self, batch: Batch) -> Tensor:
+        """The loss of each model, (M,); if torch cannot compile it, from then on without compiling."""
         try:
             return self._backward(batch)
         except Exception as error:

@@ -230,7 +230,7 @@ def last_evaluations(config: Config) -> list[int]:
     if not config.record.final_sequences:
         return []
     every, steps = config.record.eval_every, config.optim.steps
-    first = max(0, steps // every - END_EVALUATIONS) * every  # early enough: at most so many of these are the end
+    first = max(0, steps // every - END_EVALUATIONS) * every  # at most this many of them count
     evaluations = [*range(first, steps, every), steps]
     return end_of_training(evaluations)
 

@@ -140,7 +140,7 @@ def _reply(pipe: Connection) -> Any:
 
 @dataclass(frozen=True)
 class _Calls:
-    """Calls of a function. The arguments are not sent to forked processes, which have them."""
+    """A function and the arguments of its calls, which forked processes have without being sent them."""
 
     function: Callable[[Any], Any]
     arguments: Sequence[Any]
@@ -191,7 +191,7 @@ def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], proc
 
 
 def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:
-    """How a tensor is sent to another process; torch's own way keeps a file open for each."""
+    """How to make a tensor again in another process, a function and its arguments; torch's way keeps a file open."""
     return torch.from_numpy, (tensor.detach().cpu().numpy(),)
 
 

@@ -94,10 +94,10 @@ class SlotScores:
     def add(
         self, tokens: Int[Tensor, "*M B T"], attention: Float[Tensor, "*M B T T"], usage: Float[Tensor, "*M B rows"]
     ) -> None:
-        """Changes layer 1's attention, and what `=` gets of each row of the tables, to those with the added scores.
+        """Changes layer 1's `attention`, and the `usage` of each table row by `=`, to those with the added scores.
 
-        It is `TableForward.forward`'s `edit_layer_1`. The first columns of `usage` have the amount of each token's row,
-        then of each position's.
+        `TableForward.forward` calls it between its two layers. Row by row, `usage` has what `=` attends to the tokens,
+        then to the positions.
         """
         is_active = (self._from <= self._step) & (self._step < self._until)  # (M,)
         scores = torch.where(is_active, self._scores, 0).to(attention.dtype)
@@ -121,10 +121,10 @@ class SlotScores:
 
 
 class LiteralsLater:
-    """A sampler that for each model draws from its step `literals_from` on as `always`, and before it as `at_first`.
+    """A sampler that draws as the sampler `at_first` before step `literals_from`, one for each model, then as `always`.
 
-    The latter has no sequences of literals alone where a model's step is not 0. Both draw at every step, so that a CUDA
-    graph can be replayed.
+    `at_first` draws no sequences of literals alone for a model whose step is not 0. Both draw at every step, so that a
+    CUDA graph can be replayed.
     """
 
     def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):

@@ -32,7 +32,7 @@ FEWEST_ROUNDS = 3
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
-    """Median wall time of a call of `do`, over about `seconds` and at least so many calls."""
+    """Median wall time of a call of `do`, over calls that take about `seconds` together; `at_least` this many."""
     for _ in range(3):  # the first calls are slower
         do()
     times: list[float] = []

@@ -62,8 +62,8 @@ def _keep_freed_memory() -> None:
 class Group:
     """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step.
 
-    `configs` and `seen`, the splits, are one for each model. `placed` stores a tensor that lasts, and returns
-    it: in memory that other processes share, if the models train in one.
+    `configs` and `seen`, the splits, are one for each model. `placed` returns a tensor's copy in the memory where it is
+    to stay: memory shared between processes, if the models train in another process.
     """
 
     def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
@@ -209,7 +209,7 @@ class Examined:
 
     @torch.no_grad()
     def measures(self) -> list[dict[str, Any]]:
-        """What the observer returns for each model."""
+        """The measures of each model by name, as the observer takes them at the current step."""
         assert self.observe is not None
         return self.observe(self.group.stack, int(self.group.step))
 
@@ -218,7 +218,7 @@ class Trainer:
     """The models of a run, in groups that train together, and the exams in which they are evaluated.
 
     On a CPU each model is a group, which trains bit for bit as in a run of its own, several in parallel processes; on a
-    GPU all are one.
+    GPU all are one. `seen` are the models' splits, (M, N, N), and `observe` prepares what measures them, if anything.
     """
 
     def __init__(

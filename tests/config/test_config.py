@@ -252,7 +252,7 @@ IMPOSSIBLE = [
         "a ban that leaves a triple of different variables, or task.two_var_ratio = 0",
     ),
     ({"operands": 1, "seen_fraction": 0.01}, "task.seen_fraction", 0.01, "at least 0.01695, one number"),
-    ({"hops": 6}, "task.hops", 6, "fewer than task.max_assignments = 6, to hold a chain of so many links"),
+    ({"hops": 6}, "task.hops", 6, "fewer than task.max_assignments = 6, to hold a chain of that many links"),
     (
         {"rebinding": 0.1, "max_assignments": 1, "two_var_ratio": 0.0},
         "task.rebinding",
