@@ -68,7 +68,7 @@ class Network:
 
     @cached_property
     def results(self) -> dict[tuple[Any, ...], Any]:
-        """Results of functions of this network, by the function's name and its further arguments (`per_network`)."""
+        """What functions of this network returned, by the function's name and its further arguments (`per_network`)."""
         return {}
 
     @cached_property

@@ -45,9 +45,9 @@ def user_object(path: Path, name: str) -> tuple[Any, Source]:
     return getattr(module, name), source
 
 
-def source_of(thing: Any) -> Source:
-    """The file that defines a class or function, or the class of an object; its own lines where there is no file."""
-    kind = thing if isinstance(thing, type | FunctionType) else type(thing)
+def source_of(defined: Any) -> Source:
+    """The file that defines a class, a function, or the class of an object; where there is no file, its lines alone."""
+    kind = defined if isinstance(defined, type | FunctionType) else type(defined)
     with suppress(TypeError, OSError):
         path = Path(inspect.getsourcefile(kind) or "")
         return Source(path.name, path.read_bytes())

@@ -187,8 +187,9 @@ def _add(argument: Argument, group: Any) -> None:
     text = argument.help + (f" (default: {argument.default})" if has_default else "")
     shown = {"metavar": argument.metavar, "help": text.replace("%", "%%")}  # a single % is a placeholder of argparse
     if argument.positional:
-        one, several = (None, "+") if argument.required else ("?", "*")
-        group.add_argument(argument.name, nargs=several if argument.takes_many else one, **shown)
+        # How many words it takes, in the notation of argparse; None for exactly one.
+        n_words = {(True, True): "+", (True, False): None, (False, True): "*", (False, False): "?"}
+        group.add_argument(argument.name, nargs=n_words[argument.required, argument.takes_many], **shown)
     else:
         many = "+" if argument.takes_many else None
         group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)
@@ -205,11 +206,12 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
         if word.startswith("-"):
             raise UsageError(_unknown_option(word.partition("=")[0], list(arguments.values()), command))
         raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
-    given = {
-        name: value if isinstance(value, bool) else arguments[name].value(value) for name, value in vars(parsed).items()
-    }
-    values = {name: value for name, value in given.items() if "." not in name}
-    settings = {name: value for name, value in given.items() if "." in name}
+    values: dict[str, Any] = {}  # of the fields
+    settings: dict[str, Any] = {}  # by dotted names
+    for name, words_or_flag in vars(parsed).items():
+        of_kind = settings if "." in name else values
+        is_flag = isinstance(words_or_flag, bool)
+        of_kind[name] = words_or_flag if is_flag else arguments[name].value(words_or_flag)
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name == "typed":
             values["typed"] = shlex.join(["assignadd", *command.split(), *words])

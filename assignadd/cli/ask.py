@@ -28,6 +28,7 @@ class Ask(OneModel, Printing):
     """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
 
     def main(self) -> Output:
+        """The answer to the prompt, with a table of the attention from `=`."""
         from assignadd.task.text import answer, render
         from assignadd.task.vocabulary import Vocabulary
 
@@ -141,6 +142,7 @@ class Show(FromPreset, Printing):
     """The seed of the split and of the sequences."""
 
     def main(self) -> Output:
+        """A table of sequences with their answers."""
         task = Config(task=self.task).task  # a configuration checks its settings
         options.within("n", self.n)
         if not 0 <= self.seed < 2**63:
@@ -150,14 +152,10 @@ class Show(FromPreset, Printing):
 
         sequences = self._drawn(task) if self.prompt is None else [options.read_prompt(self.prompt, task)]
         vocabulary = Vocabulary(task)
-        document: list[dict[str, Any]] = [
-            {
-                "tokens": [vocabulary.name(token) for token in sequence],
-                "text": render(sequence, task),
-                "answer": answer(sequence, task),
-            }
-            for sequence in sequences
-        ]
+        document: list[dict[str, Any]] = []
+        for sequence in sequences:
+            names = [vocabulary.name(token) for token in sequence]
+            document.append({"tokens": names, "text": render(sequence, task), "answer": answer(sequence, task)})
         rows = [(" ".join(f"{token:>2}" for token in line["tokens"]), line["answer"]) for line in document]
         title = document[0]["text"] if self.prompt is not None else self.set or "sequences of the training law"
         return Output([Table(title, columns("tokens", "answer"), rows)], document)

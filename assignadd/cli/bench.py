@@ -33,6 +33,7 @@ class Bench(FromPreset, Printing):
     """Round matrix-product inputs to TF32 on a GPU."""
 
     def main(self) -> Output:
+        """Tables of what was timed, on a CPU or on a GPU."""
         if not 0.01 <= self.seconds <= 600:
             raise ConfigError("seconds", self.seconds, "a number from 0.01 to 600")
         config = options.base_config(self.preset, self.config)
@@ -43,7 +44,7 @@ class Bench(FromPreset, Printing):
 
 
 def _on_cpu(config: Config, seconds: float) -> Output:
-    """A training step on one and two threads, the sampler, the evaluation and stacks."""
+    """The times on a CPU: of a step on one and two threads, the sampler, the evaluation, and steps of stacks."""
     from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
@@ -65,21 +66,21 @@ def _on_cpu(config: Config, seconds: float) -> Output:
     step_columns += [Column("step_over_floor", "step / products", ".2f")]
     step_rows = [(n, *(times[column.name] for column in step_columns[1:])) for n, times in result["threads"].items()]
     stack_columns = [Column("models"), Column("ms per model and step", form=".2f")]
-    others = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
+    single_numbers = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
     title = f"training step of one model, batch {config.optim.batch}"
     caption = "step / products: the time of a step by that of its matrix products alone"
     return Output(
         [
             Table(title, step_columns, step_rows, caption),
             Table("stacks on all cores", stack_columns, list(result["stacks"].items())),
-            facts("this machine", others),
+            facts("this machine", single_numbers),
         ],
         result,
     )
 
 
 def _on_cuda(config: Config, stacks: tuple[int, ...]) -> Output:
-    """Microseconds per model and step on a GPU, for stacks of these sizes."""
+    """The times on a GPU: microseconds per model and step, for stacks of these sizes."""
     import torch
 
     from assignadd.runs.manifest import cpu_model

@@ -89,6 +89,7 @@ class Claims(Judging, Printing):
     files."""
 
     def main(self) -> Output:
+        """The verdicts, counted by label or listed one by one; exit code 1 if a measure failed."""
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
@@ -162,6 +163,7 @@ def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
 
 
 def _is_tuple_of(kind: type, value: object) -> bool:
+    """Whether a value is a tuple whose items are all of this class."""
     return isinstance(value, tuple) and all(isinstance(item, kind) for item in value)
 
 
@@ -210,10 +212,9 @@ def _by_label(records: Sequence[Record]) -> list[Table | str]:
     for record in records:
         counts.setdefault(record.label, Counter())[_verdict(record)] += 1
     verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if any(counter[verdict] for counter in counts.values())]
-    rows = [
-        (label, counter.total(), *(counter[verdict] or None for verdict in verdicts))
-        for label, counter in counts.items()
-    ]
+    rows = []
+    for label, counter in counts.items():
+        rows.append((label, counter.total(), *(counter[verdict] or None for verdict in verdicts)))
     caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
     title = "claims by the paper's figure or section"
     failing = ", ".join(record.id for record in records if _verdict(record) in (FAILS, BROKEN))

@@ -32,6 +32,7 @@ class Explore(Parallel):
     where the task is the same."""
 
     def main(self) -> None:
+        """Writes the page, unpacked where it comes with the package, and prints its size."""
         options.within("checkpoints", self.checkpoints, 2, 100_000)
         page = self._unpacked() if self._is_ready_made() else self._exported()
         size = sum(file.stat().st_size for file in self.out.rglob("*") if file.is_file())
@@ -43,12 +44,14 @@ class Explore(Parallel):
         return self == unchanged and not any(Path("runs").rglob("manifest.json"))
 
     def _unpacked(self) -> Path:
+        """The index.html of the page that comes with the package, after it is unpacked into the folder."""
         from assignadd.page.ready import unpack
 
         note(options.NO_RUN_GIVEN)
         return unpack(self.out)
 
     def _exported(self) -> Path:
+        """The index.html of a page of the runs, after their networks are measured."""
         from assignadd.page.export import Settings, export
         from assignadd.runs.folder import Run, shipped
         from assignadd.training.trainer import prepare

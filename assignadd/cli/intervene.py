@@ -48,6 +48,7 @@ class Intervene(OneModel, Printing):
     """First say in words what the specification does."""
 
     def main(self) -> Output:
+        """What the model does with the prompt without and with the interventions."""
         from assignadd.interventions.specification import explain, read_specification
 
         interventions = read_specification(self.specification)
@@ -156,6 +157,7 @@ class Interchange(OneModel, Printing):
     """About how many pairs of prompts for each alignment."""
 
     def main(self) -> Output:
+        """A table of the interchange accuracies, a row for each variable of the program."""
         options.within("pairs", self.pairs, LEAST_PAIRS)
         from assignadd.model.architecture import LAST_MLP, lacking
         from assignadd.paper.causes.interchange import EXCHANGES, defined_alignments
@@ -167,9 +169,8 @@ class Interchange(OneModel, Printing):
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         # What an alignment may lack in another architecture is an MLP in the last layer.
-        not_defined = {
-            name: lacking(run.config, LAST_MLP) for name in EXCHANGES.keys() - defined_alignments(run.config)
-        }
+        missing = EXCHANGES.keys() - defined_alignments(run.config)
+        not_defined = {name: lacking(run.config, LAST_MLP) for name in missing}
         for name, reason in not_defined.items():
             note(f"{name} is not defined for this network: it {reason}")
         seed = run.members[index].seed
@@ -211,10 +212,11 @@ def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dic
         of_alignment = {exchanged: by_alignment[name] for exchanged, by_alignment in outcomes.items()}
         alignments[name] = _accuracies(of_alignment)
         if name in QUERIES:
-            alignments[name]["by_variables"] = {
-                str(n_vars): _accuracies({e: outcome.with_variables(n_vars) for e, outcome in of_alignment.items()})
-                for n_vars in run.config.task.variable_counts[1:]  # sums of no variable have no query
-            }
+            by_variables = {}
+            for n_vars in run.config.task.variable_counts[1:]:  # sums of no variable have no query
+                of_sums = {exchanged: outcome.with_variables(n_vars) for exchanged, outcome in of_alignment.items()}
+                by_variables[str(n_vars)] = _accuracies(of_sums)
+            alignments[name]["by_variables"] = by_variables
     return alignments
 
 

@@ -38,6 +38,7 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
     """The checkpoint. If None, the last one."""
 
     def main(self) -> Output:
+        """A table of accuracies: for one model with intervals, for several a column each."""
         options.within("n", self.n)
         seeds = self.wanted_seeds
         threads = self.cores
@@ -47,8 +48,11 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         runs = [open_run(name) for name in self.runs]
         for run in runs:
             check_files(run, self.task_, self.network)
-        labels = {evalset.name: evalset.label for run in runs for evalset in all_sets(run.config.task)}
-        models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
+        labels: dict[str, str] = {}
+        models: list[dict[str, Any]] = []
+        for run in runs:
+            labels |= {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
+            models += _evaluated(run, self.step, seeds, self.n, threads)
         accuracy_columns = [
             *(Column(name, only="data") for name in ("run", "seed", "step", "set")), Column("label", "set"),
             Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
@@ -93,16 +97,10 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
     accuracies = set_accuracies(stack.models(indices), configs, run.seen[indices], n)
     models = []
     for i, by_set in zip(indices, accuracies, strict=True):
-        sets = {
-            name: {
-                "accuracy": accuracy.accuracy,
-                "n": accuracy.n,
-                "pairs": accuracy.pairs,
-                "low": accuracy.interval.low,
-                "high": accuracy.interval.high,
-            }
-            for name, accuracy in by_set.items()
-        }
+        sets = {}
+        for name, measured in by_set.items():
+            numbers = {"accuracy": measured.accuracy, "n": measured.n, "pairs": measured.pairs}
+            sets[name] = numbers | {"low": measured.interval.low, "high": measured.interval.high}
         models.append({"run": run.name, "seed": run.members[i].seed, "step": step, "sets": sets})
     return models
 
@@ -125,6 +123,7 @@ class Curves(OneRun, Parallel, Printing):
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
 
     def main(self) -> Output:
+        """A line that says where the table of measures is written; as CSV the table itself."""
         from assignadd.dynamics.trajectory import with_own_columns, write_measures
         from assignadd.runs.folder import open_run
         from assignadd.runs.manifest import MEASURES
@@ -178,6 +177,7 @@ class Phases(ManyRuns, Parallel, Printing):
     """
 
     def main(self) -> Output:
+        """A table of the phases of every model, and of a single one the onsets of its curves."""
         seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 

@@ -40,14 +40,15 @@ class Report(Judging):
     tuples. They are executed; what they state has a section at the end."""
 
     def main(self) -> None:
+        """Measures the runs and writes the report."""
         processes = self.cores
         stated = [stated_in(file) for file in self.with_]
         networks = read_networks(self.runs, self.step, self.n, "report")
         from assignadd.report.reproduction import own_section
 
-        own = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
+        section = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
         command = self.command.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, self, self.out, command, processes, own)
+        report_on_screen(networks, self, self.out, command, processes, section)
 
 
 def report_on_screen(
@@ -114,6 +115,7 @@ class Reproduce(OnDevice, Measuring):
     """Further seeds are trained until this many have learned binding, six at the most."""
 
     def main(self) -> None:
+        """Trains pairs of seeds until enough of them bind, and writes the report on all."""
         config = options.base_config(self.preset)
         device = options.resolve_device(self.device)
         threads = self.cores

@@ -28,6 +28,7 @@ class List(Printing):
     """
 
     def main(self) -> Output:
+        """A table of the runs under runs/, and a line for each that is damaged."""
         from assignadd.runs.folder import find_runs
 
         runs, problems = find_runs("runs")
@@ -72,6 +73,7 @@ class Show(OneRun, Printing):
     """
 
     def main(self) -> Output:
+        """What is known of a run, and the accuracies at its last evaluation."""
         from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
@@ -87,7 +89,8 @@ class Show(OneRun, Printing):
             import msgspec
 
             document["observed"] = msgspec.to_builtins(run.observed)
-            parts += [f"{column}: {what} ({run.observed.name})" for column, what in run.observed.columns.items()]
+            columns_of_user = run.observed.columns.items()
+            parts += [f"{column}: {meaning} ({run.observed.name})" for column, meaning in columns_of_user]
         if not last_rows:
             return Output([*parts, "no evaluation yet"], document)
         labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
@@ -105,6 +108,7 @@ class Verify(OneRun, Printing):
     """
 
     def main(self) -> Output:
+        """A line for each damaged file, or one that says that all are whole."""
         from assignadd.runs.folder import open_run
 
         run = open_run(self.run)
@@ -130,6 +134,7 @@ class Import:
     """The run folder. If None, runs/imported-PRESET."""
 
     def main(self) -> None:
+        """Writes the state dicts as checkpoints of one run, and prints where it is."""
         config = options.base_config(self.preset)
         from assignadd.runs.transformer_lens import import_state_dicts, state_dicts_in
 
@@ -161,6 +166,7 @@ class Publish(OneRun, Measuring):
     """Test the claims on these networks and put them into the card."""
 
     def main(self) -> None:
+        """Writes the folder of a repository and uploads it, or with --dry-run leaves it there."""
         from assignadd.report.hub_folder import write_hub_folder
         from assignadd.runs.folder import open_run
         from assignadd.runs.hub import check_client, check_repository, upload
@@ -230,6 +236,7 @@ class Tables(Printing):
     """A table, such as census; without one, all tables are listed."""
 
     def main(self) -> Output:
+        """A table of the tables that come with the package, or of the columns of one."""
         from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:

@@ -77,6 +77,7 @@ class Column:
         return shortened(printable(str(value)), LONGEST_CELL)
 
     def style_of(self, value: Any) -> str:
+        """The style of a cell with this value, in the words of `rich`; empty for none."""
         return "" if self.style is None or value is None else self.style(value)
 
 
@@ -92,10 +93,8 @@ class Table:
     @property
     def records(self) -> list[dict[str, Any]]:
         """The rows as --json and --csv have them: for each row its values by the names of the columns."""
-        return [
-            {column.name: value for column, value in zip(self.columns, row, strict=True) if column.only != "people"}
-            for row in self.rows
-        ]
+        places = {column.name: i for i, column in enumerate(self.columns) if column.only != "people"}
+        return [{name: row[i] for name, i in places.items()} for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -197,9 +196,9 @@ def _cut_lines(table: Table, most: int) -> list[Text]:
     """A table without details, with as many rows as fit into `most` lines, and a line that says how to see the rest."""
     title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
     headings, rows = _headings_and_rows(table)
-    room = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
+    lines_for_rows = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
     n_shown = len(rows)
-    while n_shown > LEAST_ROWS and sum(map(len, rows[:n_shown])) > room:
+    while n_shown > LEAST_ROWS and sum(map(len, rows[:n_shown])) > lines_for_rows:
         n_shown -= 1
     left_out = "... without their details" if n_shown == len(rows) else f"... {n_shown:,} of {len(rows):,} rows"
     shown = [line for row in rows[:n_shown] for line in row]
@@ -226,23 +225,21 @@ def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
 
     Cells stand side by side if the screen is wide enough for it; else a row is a paragraph, and there are no headings.
     """
-    shown = [
-        _Cells(column, [row[i] for row in table.rows])
-        for i, column in enumerate(table.columns)
-        if column.only in ("", "people")
-    ]
+    shown = []
+    for i, column in enumerate(table.columns):
+        if column.only in ("", "people"):
+            shown.append(_Cells(column, [row[i] for row in table.rows]))
     for gap in (2, 1):  # spaces between two columns
         gaps = gap * (len(shown) - 1)
         widths = _widths(shown, console.width - gaps)
         if widths:
             headings = [(cells.column.heading, "bold") for cells in shown]
             rule = Text("─" * (sum(widths) + gaps), "dim")
-            rows = [
-                [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in shown]
-                for i in range(len(table.rows))
-            ]
-            heading_lines, *row_lines = [_side_by_side(shown, texts, widths, gap) for texts in (headings, *rows)]
-            return [*heading_lines, rule], row_lines
+            row_lines = []
+            for i in range(len(table.rows)):
+                texts = [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in shown]
+                row_lines.append(_side_by_side(shown, texts, widths, gap))
+            return [*_side_by_side(shown, headings, widths, gap), rule], row_lines
     values = zip(*(cells.values for cells in shown), strict=True)
     return [], [_row_as_paragraph([cells.column for cells in shown], row) for row in values]
 
@@ -332,7 +329,7 @@ def note(*texts: str) -> None:
 
 
 @contextmanager
-def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
+def counting(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """A listener to call with (done, total), which a terminal shows as in "measuring: 3 of 40 checkpoints"."""
     with console.status(Text(title)) as status:
-        yield lambda done, total: status.update(Text(f"{title}: {done:,} of {total:,} {things}"))
+        yield lambda done, total: status.update(Text(f"{title}: {done:,} of {total:,} {unit}"))

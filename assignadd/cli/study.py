@@ -49,6 +49,7 @@ class Study(ManyModels):
     """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
 
     def main(self) -> Output:
+        """What came out of the studies, after training what is missing; or plans, or a list."""
         from assignadd.study.files import save_figure
         from assignadd.user_file import user_module
 

@@ -89,6 +89,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     """Where the run folders and the table go. If None, runs/sweeps/WHAT-PRESET."""
 
     def main(self) -> Output:
+        """How many models there are, and how many of them bind, after training what is missing."""
         options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")

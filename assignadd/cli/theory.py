@@ -49,6 +49,7 @@ class Theory(Parallel, Printing):
     """A folder for the figures, their data and verdicts.json."""
 
     def main(self) -> Output:
+        """The verdicts on the statements of the theory, and its numbers over beta."""
         threads = self.cores
         from assignadd.paper.theory.claims import paper_statements, training_records
         from assignadd.paper.theory.composition import beta_points, required_balance
@@ -87,10 +88,10 @@ class Theory(Parallel, Printing):
     def _conclusion(self, records: Sequence[Record]) -> list[str]:
         """The last lines: which statements do not hold, unless a table has them; how many hold; where more is."""
         tested = [record for record in records if record.verdict in (HOLDS, FAILS, UNDECIDED)]
-        others = [record for record in tested if record.verdict != HOLDS]
-        lines = [f"{_name(record)}, {record.verdict}: {record.claim}" for record in others if not self.all]
+        not_holding = [record for record in tested if record.verdict != HOLDS]
+        lines = [f"{_name(record)}, {record.verdict}: {record.claim}" for record in not_holding if not self.all]
         hint = "" if self.run else "; name a run to test real training"
-        lines.append(f"{len(tested) - len(others)} of {len(tested)} statements hold{hint}")
+        lines.append(f"{len(tested) - len(not_holding)} of {len(tested)} statements hold{hint}")
         if not self.all:
             lines.append("--all prints every statement")
         if self.out is not None:

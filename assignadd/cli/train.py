@@ -46,6 +46,7 @@ class Train(FromPreset, OwnFiles, OnDevice):
     """FILE.py:FUNCTION, a measure of yours: its columns stand in the metrics. The file is executed (docs/extend.md)."""
 
     def main(self) -> None:
+        """Trains the models into the run folder, and shows how far they are."""
         seeds = options.parse_seeds(self.seeds)
         device = options.resolve_device(self.device)
         threads = self.cores
@@ -125,6 +126,7 @@ class Zoom(OneRun, OwnFiles):
     """The new run folder. If None, RUN-zoom-STEP beside the run."""
 
     def main(self) -> None:
+        """Trains the steps again into a new run folder, and prints where it is."""
         from assignadd.runs.folder import check_files, open_run
         from assignadd.training.loop import zoom
 

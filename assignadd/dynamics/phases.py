@@ -172,7 +172,7 @@ def find_phases(curves: Curves) -> Phases:
 
 @dataclass(frozen=True)
 class CurveOnset:
-    """When one curve reached its level to stay: the step and what is open about it (see `Onset`), or None for never."""
+    """When one curve reached its level to stay, `onset` (None for never), and the bounds of that step (see `Onset`)."""
 
     curve: str
     threshold: float
@@ -209,6 +209,7 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
 
 def _curve_onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
+    """When the curve of this name reached `level` to stay; each value is counted on `n` sequences (None: exact)."""
     never = CurveOnset(curve, level, LASTING, onset=None, low=None, high=None, n=n)
     reached = onset(steps, values, n, level)
     return never if reached is None else replace(never, onset=reached.step, low=reached.low, high=reached.high)

@@ -61,10 +61,12 @@ def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) 
 
 
 def _chunks(steps: Sequence[int]) -> list[Sequence[int]]:
+    """The steps in groups of `CHUNK`."""
     return [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
 
 
 def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
+    """The progress measures of one model at these steps, by column, from one stack of its checkpoints."""
     measures = progress(read(steps))
     return {"step": np.array(steps)} | {name: values.float().numpy() for name, values in measures.items()}
 
@@ -154,6 +156,7 @@ def _origin(run: Run) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _code_version() -> str:
+    """A hash of the modules that measure: a table made by other code is not used."""
     sources = sorted((Path(__file__).parents[1] / "measures").glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 

@@ -303,5 +303,5 @@ def _is_of_embeddings(replace: Replace) -> bool:
 
 
 def _in_layout(hook: str, where: Bool[Tensor, "B T"]) -> Bool[Tensor, "..."]:
-    """A mask over positions in a shape that broadcasts with the activation: over queries, for attention."""
+    """The mask `where` in a shape that broadcasts with the activation at a hook: over queries, for attention."""
     return where[:, None, :, None] if hook.endswith("hook_pattern") else where[:, :, None]

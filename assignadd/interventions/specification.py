@@ -218,6 +218,7 @@ _is_role = _text("|".join(ROLES))
 
 
 def _is_place(value: Any) -> bool:
+    """Whether this is a role or a position."""
     return _is_role(value) or _whole(0)(value)
 
 
@@ -306,9 +307,9 @@ def _replaced(replace: Replace) -> str:
     return text
 
 
-def _numbered(one: str, several: str, numbers: Sequence[int]) -> str:
-    """The noun and the numbers, such as `neurons 4, 7`."""
-    return f"{one if len(numbers) == 1 else several} {', '.join(map(str, numbers))}"
+def _numbered(singular: str, plural: str, numbers: Sequence[int]) -> str:
+    """A noun and its numbers, such as `neurons 4, 7` or `neuron 4`."""
+    return f"{singular if len(numbers) == 1 else plural} {', '.join(map(str, numbers))}"
 
 
 def _place(place: Place) -> str:

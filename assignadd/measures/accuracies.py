@@ -60,9 +60,9 @@ def set_accuracies(
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
-    """The sample size of the interval in pairs of numbers; None where it is the number `n` of sequences.
+    """The number of pairs of numbers over which an accuracy's interval is; None where it is over the `n` sequences.
 
-    It is in pairs for a class of held-out pairs that has fewer of them than there are sequences: many sequences that
+    It is over pairs for a class of held-out pairs that has fewer of them than there are sequences: many sequences that
     add the same pair say little about other pairs of the class.
     """
     if evalset.pair not in HELD_OUT_CLASSES:

@@ -220,12 +220,12 @@ class Filtered(NamedTuple):
 
 def filtered_accuracies(stack: Stack) -> Filtered:
     """The accuracies of the circuit with frequencies removed."""
-    own, preactivations = network_frequencies(stack), number_preactivations(stack)
+    is_of_network, preactivations = network_frequencies(stack), number_preactivations(stack)
     accuracies = []
     # The rest is computed as `restricted_to` too: the difference of all and the first part would leave rounding errors
     # instead of a constant where no frequency is left, and a network can tell such errors apart.
-    for is_kept in (own, ~own):  # (M, F)
-        of_models = zip(preactivations.split(1), is_kept, strict=True)
+    for is_left in (is_of_network, ~is_of_network):  # (M, F)
+        of_models = zip(preactivations.split(1), is_left, strict=True)
         filtered = torch.cat([restricted_to(of_model, frequencies) for of_model, frequencies in of_models])
         is_right = is_answer(stack.config.task, best_answers(filtered, mlp_readout(stack)))
         accuracies.append(is_right.to(filtered.dtype).mean((1, 2)))

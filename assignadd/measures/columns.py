@@ -256,10 +256,12 @@ def circuit_columns(stack: Stack) -> Columns:
 
 
 def addition_columns(stack: Stack) -> Columns:
+    """The accuracy of the addition circuit alone."""
     return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
 
 
 def fourier_columns(stack: Stack) -> Columns:
+    """How many frequencies are the network's, and the circuit's accuracy with these alone and without them."""
     restricted, excluded = filtered_accuracies(stack)
     return {
         "fourier_frequencies": network_frequencies(stack).sum(1),
@@ -269,6 +271,7 @@ def fourier_columns(stack: Stack) -> Columns:
 
 
 def qk1_columns(stack: Stack) -> Columns:
+    """How often QK1 finds the position before, over all rows and over those that can fail."""
     return {
         "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
         "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
@@ -276,6 +279,7 @@ def qk1_columns(stack: Stack) -> Columns:
 
 
 def qk2_columns(stack: Stack) -> Columns:
+    """How many variables match themselves best under QK2, and by what margin: the mean and the least."""
     margin = scores.qk2_ov1_var_margin(stack)
     return {
         "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
@@ -285,6 +289,7 @@ def qk2_columns(stack: Stack) -> Columns:
 
 
 def variable_score_columns(stack: Stack) -> Columns:
+    """The QK1 score of `=` for each variable."""
     scores_of_variables = scores.qk1_equals_to_variables(stack).T  # (V, M)
     letters = stack.config.task.variables
     return {f"qk1 = to {letter}": score for letter, score in zip(letters, scores_of_variables, strict=True)}
@@ -313,7 +318,7 @@ class ProgressObserver:
 
     @cached_property
     def _measures(self) -> ColumnsOf:
-        """Made on the first call, in the process that trains the models."""
+        """What takes the measures: made on the first call, in the process that trains the models."""
         return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:

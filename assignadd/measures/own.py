@@ -37,9 +37,10 @@ EXPECTED = "a function of a stack that returns a number for each model, (M,), or
 
 
 def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, Any]]:
-    """What a function of the user's returns, as a dict of numbers for each model.
+    """What a function of the user's returns for a stack, as a dict of numbers by column for each model.
 
-    A function of (stack, configs, seen) may also return such a list itself.
+    A function that has three parameters without defaults is called with (stack, configs, seen), and may return such a
+    list itself.
     """
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)
@@ -73,10 +74,11 @@ class OwnMeasure:
     def _rows(
         self, base: Observe | None, configs: Sequence[Config], seen: Tensor, stack: Stack, step: int
     ) -> list[dict[str, Any]]:
-        ours = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
+        """For each model, the columns of the other observer, where measures are due, and those of the function."""
+        rows = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
         # A copy: what the function does to the weights is not training.
-        theirs = numbers_of(self.function, stack.clone(), configs, seen)
-        return [row | columns for row, columns in zip(ours, theirs, strict=True)]
+        columns_of_user = numbers_of(self.function, stack.clone(), configs, seen)
+        return [row | columns for row, columns in zip(rows, columns_of_user, strict=True)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which loads the function from its file where there is one."""
@@ -104,8 +106,8 @@ def own_measure(
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
     except Exception as error:
-        what = with_line(error, file) if file else f"{type(error).__name__}: {error}"
-        raise ConfigError("observe", name, f"{EXPECTED}; {what}") from error
+        problem = with_line(error, file) if file else f"{type(error).__name__}: {error}"
+        raise ConfigError("observe", name, f"{EXPECTED}; {problem}") from error
     observed = Observed(
         name=f"{file.name if file else '(notebook)'}:{name}",
         source=hashlib.sha256(_text(function)).hexdigest(),

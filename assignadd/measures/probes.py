@@ -205,7 +205,7 @@ def vectors_at_equals(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B 
 
 
 def _pairs(N: int, split: str) -> Int[Tensor, " n"]:
-    """Codes N n + m of the pairs to add, N^2 of them: each once if split by pair, random ones if split by row."""
+    """The codes N n + m of the N^2 pairs to add: every pair once for the split "pair", random pairs for "row"."""
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step)

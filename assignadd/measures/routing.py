@@ -62,7 +62,7 @@ class Routing:
 
 
 def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
-    """Rates and masses on every model's own sequences or on shared ones (M = 1)."""
+    """Rates and masses of the attention patterns on every model's sequences, or on shared ones (M = 1)."""
     all_sequences = torch.ones_like(tokens[..., 0], dtype=torch.bool)
     return routings(stack, tokens, [all_sequences])[0]
 

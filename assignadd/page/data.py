@@ -226,8 +226,8 @@ SPIKE_WIDTH = 0.015
 def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> list[int]:
     """At most `most` of the steps: the ends, both sides of each spike, then always the farthest from those chosen.
 
-    `most` is 2 or more; what it has no room for is left out from behind. Distance is taken along a scale that stretches
-    the early steps and the spikes.
+    `most` is 2 or more; where it is too small for both sides of every spike, the last of them are left out. Distance is
+    taken along a scale that stretches the early steps and the spikes.
     """
     if len(steps) <= most:
         return list(steps)
@@ -332,12 +332,11 @@ def thinned(curves: Curves) -> dict[str, Any]:
 
 def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     """The spikes, `first` and `second`, that have a checkpoint on either side; `steps` are those of the checkpoints."""
-    spikes = {"first": phases.first_spike, "second": phases.second_spike}
-    return {
-        name: spike
-        for name, spike in spikes.items()
-        if spike is not None and steps[0] <= spike.before and spike.after <= steps[-1]
-    }
+    spikes = {}
+    for name, spike in (("first", phases.first_spike), ("second", phases.second_spike)):
+        if spike is not None and steps[0] <= spike.before and spike.after <= steps[-1]:
+            spikes[name] = spike
+    return spikes
 
 
 def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
@@ -346,13 +345,11 @@ def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]
     onsets = {"addition": phases.addition, "binding": phases.binding, "refinement": phases.refinement}
     # A single evaluation says what was learned, and not when.
     steps = {name: onset.step if onset and followed(network) else None for name, onset in onsets.items()}
-    return {
-        "onsets": steps,
-        "spikes": [
-            {"name": name, **dataclasses.asdict(spike), "checkpoints": checkpoints_around(network.steps, spike)}
-            for name, spike in spikes.items()
-        ],
-    }
+    documents = []
+    for name, spike in spikes.items():
+        beside = checkpoints_around(network.steps, spike)
+        documents.append({"name": name, **dataclasses.asdict(spike), "checkpoints": beside})
+    return {"onsets": steps, "spikes": documents}
 
 
 def measures_data(run: Run, model: int, steps: Sequence[int]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Settings:
     """How much a page shows of its networks."""
 
     checkpoints: int = 60
-    """At most so many of each model."""
+    """The most checkpoints of each model."""
     ledger: bool = True
     """Whether to measure the claims that the story quotes."""
     n: int = 20_000
@@ -146,8 +146,10 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
     for name, sets in {"first": one_variable, "second": with_banned_slots}.items():
         prompts[name] = None
         if name in spikes:
-            before, after = (network.stack_at(step) for step in checkpoints_around(network.steps, spikes[name]))
-            prompts[name] = data.wrong_answer(network.config, network.seen, before, sets, after)
+            before, after = checkpoints_around(network.steps, spikes[name])
+            prompts[name] = data.wrong_answer(
+                network.config, network.seen, network.stack_at(before), sets, later=network.stack_at(after)
+            )
     prompts["end"] = data.wrong_answer(network.config, network.seen, network.stack, one_variable)
     return prompts
 

@@ -78,11 +78,13 @@ def circuits(weights: Mapping[str, Any], index: int) -> list[Matrix]:
     """The matrices of one model in the order of `data.circuits`."""
 
     def of(name: str) -> Matrix:
+        """The weight of this name in single precision."""
         return np.asarray(weights[name][index], dtype=np.float32)
 
     def product(layer: int, left: str, right: str) -> Matrix:
         """The product of two factors of a layer's only head; keys are transposed."""
-        a, b = (of(f"blocks.{layer - 1}.attn.{name}")[0] for name in (left, right))
+        a = of(f"blocks.{layer - 1}.attn.{left}")[0]
+        b = of(f"blocks.{layer - 1}.attn.{right}")[0]
         return a @ b.T / math.sqrt(a.shape[1]) if right == "W_K" else a @ b
 
     return [

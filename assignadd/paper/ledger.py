@@ -104,6 +104,7 @@ def _matching(only: str | None, listed: Sequence[Listed]) -> list[Listed]:
 
 
 def _is_theory(only: str) -> bool:
+    """Whether `--only` asks for the theory: its label, or the id of a statement."""
     return only == THEORY_LABEL or only.startswith("theory-")
 
 

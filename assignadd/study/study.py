@@ -311,7 +311,8 @@ class Study:
     @property
     def settings_within_cells(self) -> tuple[str, ...]:
         """The dotted names of the settings in which networks of one cell differ."""
-        return tuple(sorted({name for cell in self.cells for settings in cell.models for name in settings}))
+        settings_of_networks = [settings for cell in self.cells for settings in cell.models]
+        return tuple(sorted({name for settings in settings_of_networks for name in settings}))
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
@@ -319,6 +320,7 @@ class Study:
 
     @cached_property
     def _label_of_settings(self) -> dict[tuple[tuple[str, Any], ...], str]:
+        """The label of the cell that networks with these settings belong to."""
         labels = {}
         for cell in self.cells:
             for settings in cell.models or ({},):

@@ -206,7 +206,7 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
 
 @contextmanager
 def _replaced(mapping: MutableMapping[str, Any], key: str, value: Any) -> Iterator[None]:
-    """An entry of a mapping has another value meanwhile."""
+    """Within this context, an entry of the mapping has another value."""
     before = mapping.get(key)
     mapping[key] = value
     try:

@@ -129,6 +129,7 @@ def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV or JSON file of settings, each by column; a ConfigError where it cannot be read."""
     import polars
 
     try:
@@ -143,6 +144,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _rows_of_json(content: Any) -> list[dict[str, Any]]:
+    """The rows of parsed JSON: a list of rows, or every combination of the values in a grid."""
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
         return content
     if isinstance(content, dict) and all(isinstance(values, list) for values in content.values()):

@@ -112,7 +112,7 @@ class Chains:
         return left, torch.where(placed.does_not_count, numbers, right)
 
     def _placed(self, groups: Groups, n: Tensor, draw: Digits) -> Placed:
-        """The assignments of all groups, shuffled together."""
+        """Which assignment of which group stands at each place, after those of all groups are shuffled together."""
         group = self._shuffled(groups.size, n, draw)  # (..., most, B)
         places = range(self.task.max_assignments)
         n_earlier = torch.stack([(group[..., :i, :] == group[..., i : i + 1, :]).sum(-2) for i in places], -2)
@@ -126,17 +126,21 @@ class Chains:
         """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
         last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])  # of each chain
         before = []
-        by_place = (part.split(1, -2) for part in (placed.group, variables, placed.does_not_count))
-        for group, variable, does_not_count in zip(*by_place, strict=True):  # (..., 1, B) each
+        at_each_place = [part.split(1, -2) for part in (placed.group, variables, placed.does_not_count)]
+        for group, variable, does_not_count in zip(*at_each_place, strict=True):  # (..., 1, B) each
             before.append(last_variable.gather(-2, group))
             last_variable.scatter_(-2, group, torch.where(does_not_count, before[-1], variable))
         return torch.cat(before, -2), last_variable.gather(-2, placed.group)
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
-        """The groups of sequences with n assignments, by the law at the top of this file."""
+        """The groups of sequences with n assignments, by the law at the top of this file.
+
+        `is_variable` says for each operand in which sequences it is a variable.
+        """
         n_variables = torch.stack(list(is_variable)).sum(0)
         quota = n // n_variables.clamp(min=1)  # the most assignments for each operand's group
-        groups = [self._draw_group(quota * is_it, draw, self.links, self.rebound) for is_it in is_variable]
+        available = [quota * operand_is_variable for operand_is_variable in is_variable]  # none for a literal
+        groups = [self._draw_group(of_operand, draw, self.links, self.rebound) for of_operand in available]
         n_left = n - torch.stack([group.size for group in groups]).sum(0)
         for _ in range(self.task.max_assignments):  # distractors
             groups.append(self._draw_group(n_left, draw))

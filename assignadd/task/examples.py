@@ -50,11 +50,9 @@ def _shortened(text: str, task: Task) -> str | None:
         return None
     letters = [paper.name(variable) for variable in variables]
     free = iter([letter for letter in task.variables if letter not in letters])
-    word_of = {
-        variable: letter if letter in task.variables else next(free)
-        for variable, letter in zip(variables, letters, strict=True)
-    }
-    word_of |= {number: str(number % task.modulus) for number in paper.numbers}
+    word_of = {number: str(number % task.modulus) for number in paper.numbers}
+    for variable, letter in zip(variables, letters, strict=True):
+        word_of[variable] = letter if letter in task.variables else next(free)
     parts = [f"{word_of[variable]}={word_of[number]}" for variable, number in values.items() if variable in variables]
     return ", ".join([*parts, f"{task.sign.join(word_of[operand] for operand in operands)}=?"])
 

@@ -51,8 +51,9 @@ class RandomWords:
         self, rows: int | Tensor, seed: int | Tensor = 0, step: int | Tensor = 0, stream: Stream = Stream.DATA
     ):
         row = rows if isinstance(rows, Tensor) else torch.arange(rows)
-        at = torch.broadcast_tensors(row, torch.as_tensor(seed), torch.as_tensor(step, device=row.device))
-        self._row, self._seed, self._step = (part.flatten() for part in at)
+        at_seed, at_step = torch.as_tensor(seed), torch.as_tensor(step, device=row.device)
+        row, at_seed, at_step = torch.broadcast_tensors(row, at_seed, at_step)
+        self._row, self._seed, self._step = row.flatten(), at_seed.flatten(), at_step.flatten()
         self._stream, self._blocks = stream, 0
 
     def __len__(self) -> int:
@@ -75,9 +76,9 @@ class RandomWords:
         return self._next(n).argsort(dim=-1, stable=True)
 
     def in_fixed_order(self, n: int, places: range | None = None) -> Tensor:
-        """(B,): the numbers 0 to n - 1 in a random order that depends on the seed alone; row r gets the one at place r.
+        """(B,): entry r of the numbers 0 to n - 1 in a random order that depends on the seed alone, for sequence r.
 
-        With `places`, row r gets the one at the r-th of these places, from the first again after the last. A set whose
+        With `places`, it is the entry at the r-th of these places, from the first again after the last. A set whose
         sequences are made of this alone is fixed: the same at every step.
         """
         places = range(n) if places is None else places
@@ -131,7 +132,10 @@ _registered: dict[TaskFile, Registered] = {}
 
 
 def register(task: OwnTask | str | Path) -> TaskFile:
-    """Tries a task of the user's, or TASK in a file, which is executed; `registered` knows it by what is returned."""
+    """The description of a task of the user's, after its first sequences were tried; `registered` finds the task by it.
+
+    The task is an object, or TASK in a file, which is executed.
+    """
     if isinstance(task, str | Path):
         made, source = user_object(Path(task), NAME)
     else:
@@ -160,7 +164,7 @@ def register(task: OwnTask | str | Path) -> TaskFile:
 
 
 def registered(file: TaskFile) -> Registered:
-    """The task that this describes; a UserError if the user has not given it to this process."""
+    """The task that `file` describes, and its text; a UserError if the user has not named it in this process."""
     if file not in _registered:
         raise UserError(
             f"this needs the task {file!r}, which is not executed by itself: "
@@ -188,7 +192,10 @@ def _tried(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
-    """What the task draws; a UserError for an error in it or another kind of result."""
+    """Tokens and answers as the task draws them; a UserError where it fails or returns something else.
+
+    The error calls the task's file `name`.
+    """
     try:
         drawn = task.draw(random_words, set)
     except UserError:
@@ -203,7 +210,7 @@ def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tup
 
 
 def _checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
-    """The tokens and answers of a draw, as whole numbers; a UserError unless they are those of the task's sizes."""
+    """Tokens (B, T) and answers of a draw; a UserError unless both have the shapes and ranges of the task's sizes."""
     tokens, answers = _drawn(task, file.name, random_words, set)
     where = f"{file.name}: draw(words, {set!r}) returned"
     shape = (len(random_words), file.length)
@@ -217,13 +224,13 @@ def _checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str)
     return tokens.long(), answers.long()
 
 
-def _check_part(what: str, tensor: Tensor, shape: tuple[int, ...], accepted: range) -> None:
-    """A UserError about this tensor, unless it has whole numbers in this range and this shape."""
+def _check_part(subject: str, tensor: Tensor, shape: tuple[int, ...], accepted: range) -> None:
+    """Raises a UserError that begins with `subject` unless a tensor has this shape and holds accepted numbers alone."""
     if tensor.shape != shape or tensor.is_floating_point() or tensor.is_complex():
-        raise UserError(f"{what} {tuple(tensor.shape)} of {tensor.dtype}: expected whole numbers {shape}")
-    low, high = map(int, tensor.aminmax())
+        raise UserError(f"{subject} {tuple(tensor.shape)} of {tensor.dtype}: expected whole numbers {shape}")
+    low, high = int(tensor.min()), int(tensor.max())
     if low < accepted[0] or high > accepted[-1]:
-        raise UserError(f"{what} from {low} to {high}: expected {accepted[0]} to {accepted[-1]}")
+        raise UserError(f"{subject} from {low} to {high}: expected {accepted[0]} to {accepted[-1]}")
 
 
 class UserSampler:
@@ -242,8 +249,8 @@ class UserSampler:
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
         if (rows, first_row) not in self._fixed:
             random_words = RandomWords(row, seeds, step, self._stream)
-            drawn = _checked(self._task, self._file, random_words, self._set)
-            tokens, answers = (part.view(*axes, *part.shape[1:]) for part in drawn)
+            tokens, answers = _checked(self._task, self._file, random_words, self._set)
+            tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
             if random_words._blocks:  # numbers were drawn, and those of another step are others
                 return Batch(tokens, answers)
             first_step = (0,) * (len(axes) - 2)

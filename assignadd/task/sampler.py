@@ -157,7 +157,7 @@ class Sampler:
         return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self.tables)
 
     def _sample_in_tensors(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """The same sequences in tensor operations, on any device; the compiled code must return the same."""
+        """What `sample` returns, by tensor operations on any device; the compiled code must return the same."""
         tables, device = self.tables, self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
         step = torch.as_tensor(step, device=device)
@@ -167,7 +167,10 @@ class Sampler:
         return self._assemble(kind, Digits(random_words, tables.new_words), row)
 
     def _assemble(self, kind: Int[Tensor, "*M B"], draw: Digits, row: Int[Tensor, " B"]) -> Batch:
-        """The sequences of these kinds; each draw is made once, in the order at the top of this file."""
+        """The sequences of these kinds; each draw is made once, in the order at the top of this file.
+
+        `row` are the numbers of the rows, which only subclasses read.
+        """
         task, tables = self.task, self.tables
         k, T = task.operands, task.length
 
@@ -287,7 +290,10 @@ class Sampler:
         distractors: Tensor,
         draw: Digits,
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
-        """Variable and number of each assignment: the operands' in their slots, distractors in the others."""
+        """Variable and number of each assignment: those of the operands in their `slots`, distractors in the others.
+
+        `slots`, `operands` and `values` have an entry (*M, B) for each operand.
+        """
         most = self.task.max_assignments
         assignment = torch.arange(most, device=distractors.device)[:, None]
         n_operands_before = torch.stack([slot.unsqueeze(-2) < assignment for slot in slots]).sum(0)  # (..., most, B)

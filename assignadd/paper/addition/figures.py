@@ -66,10 +66,9 @@ def cosine_sim_data(
     """
     a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
     a_rows["one template"] = template
-    b_rows = {f"residual, {VARIABLES[n_vars]}": cosines.residual for n_vars, cosines in against.items()}
-    b_rows |= {
-        f"attention output, {VARIABLES[n_vars]}": cosines.attention_output for n_vars, cosines in against.items()
-    }
+    residuals = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
+    outputs = {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
+    b_rows = residuals | outputs
     a_mean, a_std = _first_model(a_rows.values(), len(A_KINDS))
     b_mean, b_std = _first_model(b_rows.values(), len(B_KINDS))
     return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std, missing)
@@ -93,10 +92,12 @@ def cosine_sim_of(network: Network) -> CosineSimData:
 
 
 def cosine_sim_caption(data: CosineSimData) -> str:
+    """Why panel (b) is left out, in words; empty where it is there."""
     return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
 def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
+    """Draws both panels of cosines one above the other, or (a) alone."""
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
@@ -133,6 +134,7 @@ class ProbesData(FigureData):
 
 
 def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
+    """The accuracies of the first model's probes by stage, with intervals, their controls and chance, 1/N."""
     test = probes.test[0].cpu().double().numpy()
     control = probes.control[0].cpu().double().numpy()
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
@@ -198,11 +200,13 @@ def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
 
 
 def preacts_caption(data: PreactsData) -> str:
+    """Which neuron is drawn, and how much of its variance the wave explains, in words."""
     wave = f"a wave of frequency {data.frequency} explains {data.share:.1%} of its variance"
     return f"Here it is neuron {data.neuron}: {wave}."
 
 
 def draw_preacts(data: PreactsData, figure: Figure) -> None:
+    """Draws the neuron's preactivation over all pairs on the left, and its best wave on the right."""
     axes = figure.subplots(1, 2, sharey=True)
     largest = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
     for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
@@ -223,9 +227,14 @@ class FourierSharesData(FigureData):
 
 
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
+    """The best wave of every neuron of the first model, and the share of each frequency in its preactivations."""
     model = stack.models(0)
-    arrays = (waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model))
-    return FourierSharesData(*(array[0].cpu().numpy() for array in arrays))  # in the order of the fields
+    return FourierSharesData(
+        frequency=waves.frequency[0].cpu().numpy(),
+        share=waves.share[0].cpu().numpy(),
+        power=preactivation_spectrum(model)[0].cpu().numpy(),
+        network=network_frequencies(model)[0].cpu().numpy(),
+    )
 
 
 CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted as nearly a wave
@@ -260,6 +269,7 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
 
 
 def preacts_of(network: Network) -> PreactsData:
+    """The neuron of one network that is most nearly a wave, over contexts as in training."""
     preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
     return preacts_data(preactivations, waves_of(network))
 

@@ -81,9 +81,9 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
     """
     task = stack.config.task
     values = roles(task, contexts[0]).values  # (M, B, 2)
-    residuals = {
-        n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()
-    }  # (M, B, d) each
+    residuals = {}  # by the number of variables, (M, B, d) each
+    for n_vars, tokens in contexts.items():
+        residuals[n_vars] = _residuals(stack, with_values(task, tokens, values))
     next_values = values.roll(-1, dims=1)
     # Sorted, since n + m and m + n are not different.
     is_different = (values.sort(-1).values != next_values.sort(-1).values).any(-1)  # (M, B)
@@ -168,7 +168,7 @@ def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
 
 
 def _summary(cosines: Float[Tensor, "M B"], counted: Bool[Tensor, "#M B"] | None = None) -> Cosine:
-    """Mean, standard deviation and number of each model's cosines; only of those marked in `counted`, if given."""
+    """Mean, standard deviation and number of each model's cosines: of those marked in `counted`, of all for None."""
     counted = torch.ones_like(cosines, dtype=torch.bool) if counted is None else counted
     weight = counted.expand_as(cosines).to(cosines.dtype)  # (M, B): 1 where it counts, 0 elsewhere
     n = weight.sum(-1)  # (M,)

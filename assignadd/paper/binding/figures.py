@@ -195,6 +195,7 @@ class QK0Data(FigureData):
 
 
 def qk0_data(stack: Stack) -> QK0Data:
+    """The scores of layer 1 between all embeddings of the first model."""
     task = stack.config.task
     scores = qk1_table(stack.models(0))[0].detach().cpu().numpy()
     return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
@@ -242,7 +243,7 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
     for row, label in zip(named, ax.get_xticklabels(), strict=True):
-        is_long = row >= data.modulus and len(names[row]) > 1  # numbers have room, as only every tenth is named
+        is_long = row >= data.modulus and len(names[row]) > 1  # numbers are far apart: only every tenth is named
         label.set_rotation(90 if is_long else 0)
     for group in ("numbers", "variables", "positions"):
         at = middle(*data.rows(group))
@@ -264,6 +265,7 @@ class QK0PosAndQK1Data(FigureData):
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
+    """The first model's scores between positions in layer 1, and between copied variables in layer 2."""
     model = stack.models(0)
     positions = qk1_positions(model)[0].detach().cpu().numpy()
     variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
@@ -288,6 +290,7 @@ def n_matching(scores: np.ndarray) -> int:
 
 
 def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, figure: Figure) -> None:
+    """Draws the scores between positions on the left, and those between copied variables on the right."""
     left, right = figure.subplots(1, 2)
     _draw_positions(data, left)
     image = draw_variable_scores(right, data.variables, data.letters)

@@ -94,6 +94,7 @@ class Blocks:
         self.identity = queries[:, None] & keys
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
+        """A mask of the table rows with these indices."""
         mask = torch.zeros(self.C, dtype=torch.bool)
         mask[list(indices)] = True
         return mask

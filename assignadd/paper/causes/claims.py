@@ -50,39 +50,39 @@ def across_types(network: Network) -> Measured | None:
     return lowest(accuracies)
 
 
-def faithfulness(network: Network, kept: str, n_vars: int | None = None) -> Measured | None:
+def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
     """The accuracy with some parts kept, as a share of the network's, over all sets or those with `n_vars` variables.
 
-    `kept` is the name of a row of `CircuitAlone`, such as `circuit.SECTION_5`, here and below.
+    `row` names what is kept, as in `CircuitAlone`: `circuit.SECTION_5`, for example.
     """
     alone = circuit.circuit_alone_of(network)
     sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
-    return paired_share(alone.answers(kept)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
+    return paired_share(alone.answers(row)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
 
 
-def faithfulness_in_words(network: Network, kept: str) -> str:
+def faithfulness_in_words(network: Network, row: str) -> str:
     """`faithfulness` for sums with each number of variables, in words: the `detail` of a claim."""
-    ratios = [faithfulness(network, kept, n_vars) for n_vars in network.types]
+    ratios = [faithfulness(network, row, n_vars) for n_vars in network.types]
     words = ", ".join("none" if ratio is None else str(ratio) for ratio in ratios)
     return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
 
 
-def lowest_set(network: Network, kept: str, n_vars: int) -> Measured | None:
-    """The lowest accuracy, with some parts kept, of any set with `n_vars` variables; None without such a set."""
+def lowest_set(network: Network, row: str, n_vars: int) -> Measured | None:
+    """The lowest accuracy with the parts of `row` kept, of any set with `n_vars` variables; None without such a set."""
     alone = circuit.circuit_alone_of(network)
-    counts = alone.answers(kept)[alone.with_variables(n_vars)].sum(1)
+    counts = alone.answers(row)[alone.with_variables(n_vars)].sum(1)
     return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None
 
 
 def loss_without(network: Network, removed: str) -> Measured | None:
-    """The largest loss of accuracy of any set where one part is removed."""
+    """The largest loss of accuracy of any set where one part, a row of `CircuitAlone`, is removed."""
     alone = circuit.circuit_alone_of(network)
     by_set = zip(alone.answers(circuit.WHOLE), alone.answers(removed), strict=True)
     return highest(paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
 
 
 def outside_paper_paths(network: Network) -> Measured | None:
-    """The largest effect of a path that the paper does not describe, on the accuracy."""
+    """The largest loss of accuracy where a path that the paper does not describe is replaced by its mean."""
     answers = path_answers(network)
     outside = [correct for path, correct in answers.patched.items() if path not in PAPER_PATHS]
     return highest(paired_difference(answers.whole.numpy(), correct.numpy(), SEQUENCES) for correct in outside)
@@ -160,9 +160,9 @@ def _faithful_claim(
     `row` is a row of `CircuitAlone`, and `subject` says in words what it keeps.
     """
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
-    literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_set, kept=row, n_vars=0))
-    return Claim(id, label, says, paper, partial(faithfulness, kept=row), FAITHFUL, f"{comment} {LOWEST_SET}",
-                 detail=partial(faithfulness_in_words, kept=row), readings=(*readings, literals))  # fmt: skip
+    literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_set, row=row, n_vars=0))
+    return Claim(id, label, says, paper, partial(faithfulness, row=row), FAITHFUL, f"{comment} {LOWEST_SET}",
+                 detail=partial(faithfulness_in_words, row=row), readings=(*readings, literals))  # fmt: skip
 
 
 CIRCUIT_ALONE = (
@@ -171,7 +171,7 @@ CIRCUIT_ALONE = (
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
               "network's frequencies, and MLP2.",
               (Reading("two-variables", "They add two variables.", FAITHFUL,
-                       partial(lowest_set, kept=circuit.SECTION_5, n_vars=2)),)),
+                       partial(lowest_set, row=circuit.SECTION_5, n_vars=2)),)),
     _faithful_claim("circuit-section-7", BLOCK_7, circuit.SECTION_7,
               f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
               "The embedding of the last position alone is used, without that of the token `=`."),
@@ -180,7 +180,7 @@ CIRCUIT_ALONE = (
               TWO_ROWS),
     Claim("circuit-complete", "section 5.2",
           "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
-          IMPLIED, partial(faithfulness, kept=circuit.COMPLEMENT), AtMost(0.1)),
+          IMPLIED, partial(faithfulness, row=circuit.COMPLEMENT), AtMost(0.1)),
     *(
         Claim(f"circuit-needs-{slug}", label,
               f"Without the block of {words}, some set loses at least {circuit.LOSS:g} of accuracy.",

@@ -55,6 +55,7 @@ class CircuitData(FigureData):
 
 
 def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
+    """The paths in a fixed order with the accuracy that is lost without each."""
     paths = sorted(effects, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     return CircuitData(
         senders=[path.sender for path in paths],
@@ -78,11 +79,10 @@ def circuit_caption(data: CircuitData) -> str:
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
     """Draws a box for each component, and an arrow with its number for each path with a visible effect."""
     paths = zip(data.senders, data.roles, data.receivers, data.at, data.effect.tolist(), strict=True)
-    arrows = [
-        _Arrow(_place(sender, role), _place(receiver, at), effect, COLOURS[receiver])
-        for sender, role, receiver, at, effect in paths
-        if abs(effect) >= LEAST
-    ]
+    arrows = []
+    for sender, role, receiver, at, effect in paths:
+        if abs(effect) >= LEAST:
+            arrows.append(_Arrow(_place(sender, role), _place(receiver, at), effect, COLOURS[receiver]))
     connected = {arrow.start for arrow in arrows} | {arrow.end for arrow in arrows}
     for role in ORDER:
         embedding, layer_1 = _place(EMBEDDING, role), _place(LAYER_1, role)
@@ -181,6 +181,7 @@ class CircuitOnlyData(FigureData):
 
 
 def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
+    """The accuracy of every variant of the circuit on every set, and its mean as a part of the network's."""
     groups = [REMOVED_GROUP if name in REMOVED else KEPT_GROUP for name in circuit.names]
     accuracy = np.stack([circuit.accuracy(name) for name in circuit.names])
     relative = np.array([circuit.relative(name) for name in circuit.names])
@@ -284,6 +285,7 @@ def interchange_caption(data: InterchangeData) -> str:
 
 
 def draw_interchange(data: InterchangeData, axes: Axes) -> None:
+    """Draws a row for each alignment: its accuracy with each kind of exchange, and the interval."""
     y = np.arange(len(data.alignments))
     for i, name in enumerate(data.exchanged):
         accuracy = data.accuracy[:, i]

@@ -90,18 +90,18 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     return pairs_with(task, base, source, hybrid)
 
 
-def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
+def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
     """Pairs whose hybrid is the base with other assigned variables in its operand slots.
 
-    The source is `other` with variables renamed, such that its operands are the hybrid's variables in the same slots.
-    `other` must have as many variable operands as the base; if they are in other slots, its operands are exchanged. No
-    variable is put into a slot that is banned for it.
+    The source is made from an `unrelated` prompt for each base: its variables are renamed, such that its operands are
+    the hybrid's variables in the same slots. It must have as many variable operands as the base; if they are in other
+    slots, its operands are exchanged. No variable is put into a slot that is banned for it.
     """
     slots = list(operand_slots(task))
     is_variable = roles(task, base).is_variable  # (B, 2)
-    in_other_slots = (roles(task, other).is_variable != is_variable).any(1, keepdim=True)  # (B, 1)
-    source = other.clone()
-    source[:, slots] = torch.where(in_other_slots, other[:, slots[::-1]], other[:, slots])
+    in_other_slots = (roles(task, unrelated).is_variable != is_variable).any(1, keepdim=True)  # (B, 1)
+    source = unrelated.clone()
+    source[:, slots] = torch.where(in_other_slots, unrelated[:, slots[::-1]], unrelated[:, slots])
     new_variables, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
     hybrid = base.clone()
     for i, slot in enumerate(slots):
@@ -110,7 +110,7 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
         new_name = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
         source = _swapped(source, source[:, slot, None], new_name[:, None])
         hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
-    has_hybrid = has_new & (count_variables(task, other) == is_variable.sum(1))
+    has_hybrid = has_new & (count_variables(task, unrelated) == is_variable.sum(1))
     hybrid = torch.where(has_hybrid[:, None], hybrid, base)  # elsewhere it may ask for a variable without a value
     return pairs_with(task, base, source, hybrid, has_hybrid)
 

@@ -141,6 +141,7 @@ class PathPatching:
         return self.model.logits(into[LOGITS], mlp_out)
 
     def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
+        """Which sequences are answered correctly with these logits."""
         return logits.argmax(-1) == self.labels
 
     def _paths(self) -> list[Path]:

@@ -61,6 +61,7 @@ class ProgressMeasuresData(FigureData):
 
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
+    """The measures of `SHOWN` along training, over the types of sequences, from the columns of a trajectory."""
     by_measure = {}  # (types, checkpoints)
     for name, measure in SHOWN.items():
         column_names = measure.columns(columns)  # one for each type of sequences
@@ -128,8 +129,8 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
         legend_beside(axes, panel)
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
-    what = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
-    lower.text(1.03, 0.0, what, transform=lower.transAxes, fontsize=7)
+    explanation = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
+    lower.text(1.03, 0.0, explanation, transform=lower.transAxes, fontsize=7)
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
@@ -182,10 +183,9 @@ def allowed_example(task: Task) -> list[int]:
 def early_caption(data: EarlyData) -> str:
     """The values of the boxed cells and the number of matches before and after the spike, in words."""
     before, after = data.attention
-    changes = [
-        f"to {data.tokens[key]} from {before[query, key]:.2f} to {after[query, key]:.2f}"
-        for query, key in np.argwhere(data.to_operands)
-    ]
+    changes = []
+    for query, key in np.argwhere(data.to_operands):
+        changes.append(f"to {data.tokens[key]} from {before[query, key]:.2f} to {after[query, key]:.2f}")
     matching = [n_matching(scores) for scores in data.variables]
     counts = f"{matching[0]} of {len(data.letters)} variables match before it and {matching[1]} after it"
     return f"Across this spike attention goes {' and '.join(changes)}; {counts}."
@@ -280,6 +280,7 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def _why_absent(network: Network, late: LateVariable | None) -> str:
+    """Why a network has no figure `late`, in words: no late variable, or none whose accuracy jumps."""
     if late is not None:
         reason = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
         return f"seed {network.seed}: no second spike\n{reason}"
@@ -306,8 +307,8 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
 def companions(task: Task, late: LateVariable) -> list[str]:
     """The letters that (c) compares, in alphabetical order: the late variable and the first of the others."""
-    others = [letter for letter in task.variables if letter != late.variable]
-    return sorted([late.variable, *others[: COMPARED - 1]])
+    other_letters = [letter for letter in task.variables if letter != late.variable]
+    return sorted([late.variable, *other_letters[: COMPARED - 1]])
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -345,23 +346,23 @@ def draw_late(data: LateData, figure: Figure) -> None:
     v = data.letters.index(data.variable)
     slot = SLOTS.index(data.slot)
     other_slot = 1 - slot
-    late = LATE_STYLE | dots(data.steps)
-    other = OTHER_STYLE | dots(data.steps)
+    late_style = LATE_STYLE | dots(data.steps)
+    other_style = OTHER_STYLE | dots(data.steps)
 
-    scores.plot(data.steps, data.asked[:, v], label=data.variable, **late)
+    scores.plot(data.steps, data.asked[:, v], label=data.variable, **late_style)
     _draw_others(scores, data.steps, np.delete(data.asked, v, 1), "every other variable")
     scores.set_title("(a) score of = for a variable")
     scores.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
-    accuracy.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **late)
+    accuracy.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **late_style)
     if len(data.twice_banned):
         twice = OTHER_STYLE | dots(data.twice_banned_steps)
         accuracy.plot(data.twice_banned_steps, data.twice_banned, label="both operands banned", **twice)
     accuracy.set_title("(b) sums of two variables")
     accuracy.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
-    path.plot(data.steps, data.path[:, slot, v], label=f"{data.variable} {data.slot}", **late)
-    path.plot(data.steps, data.path[:, other_slot, v], label=f"{data.variable} {SLOTS[other_slot]}", **other)
+    path.plot(data.steps, data.path[:, slot, v], label=f"{data.variable} {data.slot}", **late_style)
+    path.plot(data.steps, data.path[:, other_slot, v], label=f"{data.variable} {SLOTS[other_slot]}", **other_style)
     _draw_others(path, data.steps, np.delete(data.path[:, slot], v, 1), None)
     path.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     path.set_ylabel("term of the QK$_2$ score")

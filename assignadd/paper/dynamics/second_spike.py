@@ -64,11 +64,12 @@ def on_plateau(network: Network, set_name: str, spike: Spike, when: int) -> Meas
 
 def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     """The largest rise, across the second spike, of any set without banned slots."""
-    recorded_sets = [name for name in (*LITERAL_SETS, *BINDING_SETS) if name in curves_of(network).accuracy]
-    return highest(
-        difference(on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE))
-        for name in recorded_sets
-    )
+    rises = []
+    for name in (*LITERAL_SETS, *BINDING_SETS):
+        if name in curves_of(network).accuracy:
+            after, before = on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE)
+            rises.append(difference(after, before))
+    return highest(rises)
 
 
 def restricted_in_line(network: Network, spike: Spike) -> Measured | None:

@@ -101,6 +101,7 @@ class CensusData(FigureData):
 
 
 def census_data(populations: Populations) -> CensusData:
+    """What every seed of the census learned and when, its final accuracies, and its last variable."""
     seeds = populations.seeds
     onsets = np.full((len(SKILLS), len(seeds)), NEVER)
     for row, (_, _, onset_of) in enumerate(SKILLS):
@@ -122,7 +123,8 @@ def census_data(populations: Populations) -> CensusData:
 
 
 def census_caption(data: CensusData) -> str:
-    n_add, n_bind, n_refine = [int((onsets != NEVER).sum()) for onsets in data.onsets]
+    """How many seeds learn each skill, in words."""
+    n_add, n_bind, n_refine = (data.onsets != NEVER).sum(1)  # in the order of `SKILLS`
     return (
         f"Of {len(data.binds)} seeds ({data.name}), {n_add} learn to add, {n_bind} to bind variables and {n_refine} "
         f"to handle banned slots, within {data.steps:,} steps."
@@ -130,6 +132,7 @@ def census_caption(data: CensusData) -> str:
 
 
 def draw_census(data: CensusData, figure: Figure) -> None:
+    """Draws the four panels: seeds that have learned, onsets, final accuracies, and last variables."""
     panels = (_draw_learned, _draw_onsets, _draw_final, _draw_late)
     for draw, ax in zip(panels, figure.subplots(2, 2).flat, strict=True):
         draw(data, ax)
@@ -221,6 +224,7 @@ class GeneralizationData(FigureData):
 
 
 def generalization_data(populations: Populations) -> GeneralizationData | Absent:
+    """The final accuracies of both sweeps with their thresholds; `Absent` unless both are there."""
     if populations.two_var is None or populations.fraction is None:
         return NO_POPULATION
     ratios, two_var = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
@@ -242,6 +246,7 @@ def _numbers(threshold: Measured | None) -> np.ndarray:
 
 
 def generalization_caption(data: GeneralizationData) -> str:
+    """Both thresholds with their intervals, in words."""
     names = " and ".join(dict.fromkeys(data.names))  # one name if both sweeps have the same
     return (
         f"Here ({names}) r = {_threshold_text(data.ratio_threshold)} and "

@@ -256,14 +256,15 @@ def of_training(gradient: TheoryGradient | None) -> dict[str, OfTraining]:
     }
 
 
-def _against_permuted(mean: Alignment, what: str) -> OfTraining:
+def _against_permuted(mean: Alignment, subject: str) -> OfTraining:
     """The statement that a mean cosine with the memory is above 95 % of those with the permuted directions.
 
-    `mean` has both kinds of cosines, each the mean over checkpoints; `what` says in words of what.
+    `mean` has both kinds of cosines, each the mean over checkpoints. `subject`, such as "Mean cosine, the last quarter
+    of the steps", begins the details.
     """
     limit = float(mean.permuted.quantile(0.95))
     cosine = float(mean.memory)
-    detail = f"{what}; permuted {float(mean.permuted.mean()):+.3f} (95 % below {limit:+.3f})"
+    detail = f"{subject}; permuted {float(mean.permuted.mean()):+.3f} (95 % below {limit:+.3f})"
     return OfTraining(cosine, cosine > limit, detail)
 
 
@@ -288,10 +289,11 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
     """The record of one statement about training: the median over networks, with its interval from six on."""
     claim, paper, rule = TRAINING[name]
-    by_seed = tuple(
-        SeedResult(network.name, network.seed, result.value, result.value, result.value, decided(result.holds))
-        for network, result in results.items()
-    )
+    of_seeds = []
+    for network, result in results.items():
+        exact = (result.value, result.value, result.value)  # a number without an interval
+        of_seeds.append(SeedResult(network.name, network.seed, *exact, decided(result.holds)))
+    by_seed = tuple(of_seeds)
     value, low, high, comment = _summary(list(results.values()))
     first = next(iter(results), None)
     return Record(

@@ -138,6 +138,7 @@ def beta_points(s: Setting) -> list[BetaPoint]:
 
 
 def _point(s: Setting) -> BetaPoint:
+    """The theorem's bound and the accuracies after its steps at the beta of `s`."""
     most = most_assignments(s)
     length = balancing_length(s)
     sigma = attention_with(s, after_step(s), most)  # position 0 has the right assignment, position 1 another one
@@ -159,9 +160,7 @@ def _accuracies(s: Setting, length: float) -> tuple[float, float]:
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
     """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`."""
     changes = np.flatnonzero(np.diff([False, *chosen, False]))
-    begins = changes[::2]  # the first point of each range
-    ends = changes[1::2]  # the first one behind it
-    ranges = [
-        f"{points[begin].beta:.2f} to {points[end - 1].beta:.2f}" for begin, end in zip(begins, ends, strict=True)
-    ]
+    firsts = changes[::2]  # the first point of each range
+    lasts = changes[1::2] - 1
+    ranges = [f"{points[i].beta:.2f} to {points[j].beta:.2f}" for i, j in zip(firsts, lasts, strict=True)]
     return " and ".join(ranges) or "none"

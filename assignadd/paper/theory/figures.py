@@ -34,6 +34,7 @@ class TheoryBetaData(FigureData):
 
 
 def theory_beta_data(points: Sequence[BetaPoint]) -> TheoryBetaData:
+    """The bound of the theorem and the accuracies after both steps, over beta."""
     s = points[0].s  # all points have the same sizes
     return TheoryBetaData(
         sizes=(s.N, s.T, s.V),
@@ -101,6 +102,7 @@ def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
 
 
 def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
+    """The cosines of a network along training as arrays; `name` is the title of the figure."""
     return TheoryRealGradientData(
         name=name,
         steps=np.array(gradient.steps),
@@ -136,13 +138,16 @@ def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> N
     figure.align_ylabels()
 
 
-def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, what: str) -> None:
-    """Draws the cosine with the memory and the band of the permuted directions, the three rows of `cosines`."""
+def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, of_which: str) -> None:
+    """Draws the cosine with the memory and the band of the permuted directions, the three rows of `cosines`.
+
+    `of_which` says in words what has these cosines, for the axis.
+    """
     with_memory, low, high = cosines
     axes.fill_between(steps, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
     axes.plot(steps, with_memory, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
     limit = max(0.12, float(np.abs(cosines).max()) * 1.15)  # symmetric, with room around the curves
-    axes.set(ylim=(-limit, limit), ylabel=f"cosine, {what}")
+    axes.set(ylim=(-limit, limit), ylabel=f"cosine, {of_which}")
 
 
 THEORY_BETA_FIGURE = FigureRecord(

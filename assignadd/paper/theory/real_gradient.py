@@ -158,8 +158,8 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     """
     if len(steps) <= most:
         return list(steps)
-    bound = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
-    spike_at = next(bound, None)
+    steps_after = [row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD]
+    spike_at = steps_after[0] if steps_after else None
     n_over_training = most if spike_at is None else most // 2
     chosen = set()
     for i in range(n_over_training):

@@ -47,6 +47,7 @@ class Setting:
                 raise ConfigError(f"theory.{name}", getattr(self, name), accepted)
 
     def at(self, beta: float) -> Setting:
+        """The same sizes at another beta."""
         return replace(self, beta=beta)
 
     def __str__(self) -> str:
