@@ -51,6 +51,7 @@ class CodeCache(FunctionCache):
     """The compiled forms of one function, each in a file of its own: a digest and Numba's pickle."""
 
     def __init__(self, function: Callable[..., Any], folder: Path, stamp: str):
+        """`stamp` is the hash of the source files from which the function is compiled."""
         self._py_func, self._folder, self._stamp = function, folder, stamp
         self._name = repr(function)
         self.enable()

@@ -209,6 +209,7 @@ class _Cells:
     """The cells of a column as text, and how narrow and how wide the column may become without breaking a word."""
 
     def __init__(self, column: Column, values: Sequence[Any]):
+        """Writes the values as text, and measures how wide they are."""
         self.column = column
         self.values = values
         self.texts = [column.text(value) for value in values]

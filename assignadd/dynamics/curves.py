@@ -129,9 +129,9 @@ class Spike:
 def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares.
 
-    The fit has the least sum of squared deviations plus `penalty` for each change. It is found exactly, from the front:
-    the best fit of the first `end` values is that of fewer values, up to some start, and a plateau from there on
-    (optimal partitioning; PELT leaves out starts that cannot be the best any more).
+    Of all such fits it has the least sum of squared deviations plus `penalty` for each change. The search is exact: the
+    best fit of the first `end` values is the best fit of the first `start` values, for one of several `start`, followed
+    by a plateau (optimal partitioning; as in PELT, a `start` that cannot be the best for any later `end` is left out).
     """
     n = len(values)
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])  # of the first 0..n values

@@ -86,7 +86,7 @@ class Curves:
 
     @property
     def binds(self) -> bool:
-        """Whether the network came to bind, and still does by the median of its last evaluations since then."""
+        """Whether the network binds in the end: it came to, and the median of its last evaluations is still at 95 %."""
         binding = self.binding
         if binding is None:
             return False

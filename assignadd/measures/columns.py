@@ -208,6 +208,7 @@ class ProgressMeasures:
     """All measures, on fixed sequences of each model's split, or of one split for all models."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
+        """Draws `n` sequences of each type, and `per_variable` for each variable in each slot."""
         self.routing = AttentionRates(configs, seen, configs[0].task.variable_counts, n, masses=True)
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)

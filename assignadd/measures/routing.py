@@ -164,6 +164,7 @@ class AttentionRates:
     def __init__(
         self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Sequence[int], n: int, masses: bool = False
     ):
+        """Draws `n` sequences of each type, and marks those that training could contain."""
         self.masses = masses
         # The sequences of all types one after the other, so that one forward pass is enough.
         self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)  # (M, B, T)

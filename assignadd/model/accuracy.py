@@ -35,6 +35,7 @@ class Exam:
         device: str | torch.device = "cpu",
         first_step: int = EvalSteps.EXAMS.start,
     ):
+        """Draws `n` sequences of each set for every model, from the evaluation stream's step `first_step` on."""
         batches: list[Batch] = []
         offered: list[Tensor] = []
         self.names: list[str] = []

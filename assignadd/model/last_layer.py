@@ -32,6 +32,7 @@ class LastLayer:
     """
 
     def __init__(self, model: Stack | Transformer):
+        """Takes the last layer of a transformer, or of a copy of a stack's only model as a transformer."""
         if isinstance(model, Stack):
             self.stack = model
             self.model = Transformer.from_stack(model, 0).requires_grad_(False)

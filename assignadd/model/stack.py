@@ -29,6 +29,7 @@ class Stack:
     """
 
     def __init__(self, config: Config, flat: Float[Tensor, "M P"]):
+        """`flat` has the weights of each model in a row, in the order of `weight_shapes`."""
         self.config = config
         self.flat = flat
         self.weights: dict[str, Tensor] = views(config, flat)

@@ -153,6 +153,7 @@ class Norm(nn.Module):
         self.hook_scale, self.hook_normalized = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
+        """The normalised residual stream, (B, T, d)."""
         if self.centred:
             x = x - x.mean(-1, keepdim=True)
         scale = self.hook_scale((x.square().mean(-1, keepdim=True) + NORM_EPS).sqrt())  # (B, T, 1)
@@ -170,6 +171,7 @@ class Attention(nn.Module):
     """
 
     def __init__(self, model: Model):
+        """Makes the weights, still without values, and the hook points."""
         super().__init__()
         H, d, dh = model.n_heads, model.d_model, model.d_head
         self.W_Q, self.W_K, self.W_V = _unloaded(H, d, dh), _unloaded(H, d, dh), _unloaded(H, d, dh)
@@ -182,6 +184,7 @@ class Attention(nn.Module):
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
+        """What attention writes at each query position, (B, T or 1, d), from the residual stream (B, T, d)."""
         queries = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
         q = self.hook_q(_plus_bias(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
         k = self.hook_k(_plus_bias(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
@@ -210,6 +213,7 @@ class MLP(nn.Module):
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
+        """The MLP's output at every position, (B, T, d)."""
         pre = self.hook_pre(_plus_bias(x @ self.W_in, self.b_in))  # (B, T, h)
         post = self.hook_post(self.activation(pre))
         return _plus_bias(post @ self.W_out, self.b_out)
@@ -233,6 +237,7 @@ class Block(nn.Module):
             self.hook_resid_mid, self.hook_mlp_out = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
+        """The residual stream after this layer, (B, T or 1, d)."""
         x = self.hook_resid_pre(x)  # (B, T, d)
         attn_out = self.hook_attn_out(self.attn(self.ln1(x), last_only))  # (B, T or 1, d)
         x = (x[:, -1:] if last_only else x) + attn_out
@@ -266,6 +271,7 @@ class Transformer(Hooked):
     """
 
     def __init__(self, config: Config, weights: Mapping[str, Tensor] | None = None):
+        """Builds the modules, names the hook points, and loads copies of the weights."""
         super().__init__()
         self.config = config
         model, self.sizes = config.model, sizes_of(config.task)

@@ -382,7 +382,7 @@ def story_records(network: Network, command: str, populations: Populations) -> l
 
 
 def _measured(run: Run, model: int, steps: Sequence[int]) -> dict[str, np.ndarray]:
-    """The columns of MEASURED that are defined for a run's model with this index, measured at these steps; `step` too.
+    """Step and measures at these steps, by column, of a run's model with this index: those in MEASURED that it has.
 
     Some checkpoints at a time are in memory, as a stack.
     """

@@ -20,6 +20,7 @@ class PageFolder:
     """The folder of the page, and the files written into it."""
 
     def __init__(self, out: Path):
+        """Claims the folder `out`; a DestinationError where it holds anything else."""
         claim_folder(out, "explorer page")
         self.out = out
         self.written: set[Path] = set()

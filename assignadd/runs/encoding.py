@@ -97,7 +97,7 @@ def state_problem(state: Mapping[str, Tensor], config: Config, n_models: int, st
 
 
 def sealed(data: bytes) -> bytes:
-    """These bytes, in which `BLANK` stands once, with their seal instead of it: the sha256 of the bytes given here."""
+    """`data`, in which `BLANK` stands once, with the seal there instead: the sha256 of `data` with the blank."""
     before, after = data.split(BLANK.encode())
     seal = PREFIX + hashlib.sha256(data).hexdigest()
     return before + seal.encode() + after

@@ -77,6 +77,7 @@ class Run:
     """A run as it was when it was opened, by `Run.open`."""
 
     def __init__(self, path: Path):
+        """Reads the manifest and the settings, and checks that they agree."""
         self.path = path
         self.manifest = read_manifest(path)
         self.config, self.members = self._read_settings()

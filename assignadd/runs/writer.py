@@ -65,6 +65,7 @@ class Writer(Run):
     """What is damaged in a finished run, which is left unchanged; of another, what may change the last bits."""
 
     def __init__(self, path: Path, environment: Environment):
+        """Brings an unfinished run back to its newest training state, and verifies a finished one."""
         super().__init__(path)
         self._environment = environment
         self._started = datetime.now(UTC).isoformat(timespec="seconds")

@@ -282,7 +282,7 @@ class Plan:
     jobs: list[Job]
 
     def dry_run(self) -> dict[str, Any]:
-        """What would be trained."""
+        """What would be trained, in numbers by name, as --dry-run prints it."""
         return {
             "cells": len(self.sweep.cells),
             "steps": self.sweep.config.optim.steps,

@@ -62,6 +62,7 @@ class Chains:
     """
 
     def __init__(self, task: Task, evalset: EvalSet | None):
+        """Counts the draws of a sequence, and stores what the set states of links and of rebinding."""
         self.task = task
         self.first_variable = Vocabulary(task).first_variable
         self.links = evalset.links if evalset else None

@@ -132,7 +132,7 @@ def _banned_sets(name: str, n_vars: int, operands: int, pair: PairKind) -> list[
 
 
 def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
-    """For each number of variables, sequences as in training, with held-out values, and with banned slots."""
+    """The sets for each number of variables: as in training, with held-out values, and with banned slots."""
     sets = []
     for n_vars in range(operands + 1):
         sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=operands))
@@ -142,7 +142,7 @@ def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
 
 
 def _doubly_held_out(operands: int) -> tuple[EvalSet, ...]:
-    """Sequences with both held-out values and variables in banned slots."""
+    """The sets with both held-out values and variables in banned slots, for each number of variables."""
     of_counts = [_banned_sets("doubly held out", n_vars, operands, "held_out") for n_vars in range(1, operands + 1)]
     return tuple(chain.from_iterable(of_counts))
 
@@ -166,7 +166,7 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
 
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
-    """Sequences as in training by the number of links, where there are hops, and with variables assigned twice."""
+    """The sets of a task with chains: one for each number of links, and one with variables that are assigned twice."""
     k = task.operands
     chains = [
         EvalSet(f"{n_vars}-var {_count(links)}", n_vars, operands=k, links=links)

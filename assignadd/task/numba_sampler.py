@@ -55,6 +55,7 @@ class CompiledSampler:
     """Draws sequences by compiled code from the tables of a `Sampler`."""
 
     def __init__(self, tables: SamplingTables):
+        """Copies the tables into the arrays that compiled code takes."""
         task, vocabulary = tables.task, Vocabulary(tables.task)
         self.length = task.length
         self.seeds = _unsigned(tables.seeds)

@@ -237,6 +237,7 @@ class UserSampler:
     """Draws sequences of a task of the user's for a stack of models, each with its own seed, as `Sampler` does."""
 
     def __init__(self, file: TaskFile, seeds: Sequence[int], set: str | None, device: str | torch.device = "cpu"):
+        """`set` is the name of an evaluation set, or None for training sequences."""
         self._file, self._task = file, registered(file).task
         self._set, self._stream = set or TRAIN, Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)

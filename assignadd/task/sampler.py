@@ -92,6 +92,7 @@ class Sampler:
         device: str | torch.device = "cpu",
         literals: Sequence[bool] | None = None,
     ):
+        """Makes the tables that sequences are drawn from, `SamplingTables`."""
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)

@@ -105,6 +105,7 @@ class _Reader:
     """Reads the words of a text one after another, each checked against what is allowed next."""
 
     def __init__(self, text: str, word_pattern: re.Pattern[str], task: Task):
+        """Splits the text into words with their columns, which are read from the first on."""
         self.task = task
         self.vocabulary = Vocabulary(task)
         self.numbers = {self.vocabulary.name(token): token for token in self.vocabulary.numbers}

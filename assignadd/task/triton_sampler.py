@@ -24,6 +24,7 @@ class CompiledSampler:
     """Draws sequences in one kernel from the tables of a `Sampler`. Steps and rows are below 2^32."""
 
     def __init__(self, tables: SamplingTables):
+        """Copies the tables into the tensors and constants that the kernel takes."""
         task, vocabulary = tables.task, Vocabulary(tables.task)
         most, stream = task.max_assignments, tables.stream
         self.length, self.seeds = task.length, tables.seeds

@@ -39,6 +39,7 @@ class TableGradient:
     """
 
     def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
+        """Makes the forward pass for this stack, and the memory for its gradients."""
         self.flat = torch.empty_like(stack.flat)
         self._edit_layer_1 = slot_scores.add if slot_scores else None
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
@@ -54,6 +55,7 @@ class TableGradient:
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
+        """The loss of each model, (M,); writes the gradients."""
         tokens, labels = batch.tokens, batch.labels  # (M, B, T), (M, B)
         if self._alone:
             tokens, labels = tokens[0], labels[0]
@@ -87,6 +89,7 @@ class AnswerFromRows(torch.nn.Module):
     """
 
     def __init__(self, config: Config):
+        """Makes a transformer, whose weights `answer_losses` replaces by those of each model."""
         super().__init__()
         self.model = Transformer(config)
         self.loss_in_float64 = config.numerics.loss_in_float64
@@ -94,6 +97,7 @@ class AnswerFromRows(torch.nn.Module):
         self._last = LastLayer(self.model)
 
     def forward(self, rows: Tensor) -> Tensor:
+        """The logits at `=`, (B, N), or at every position, (B, T, N), from one-hot rows (B, T, K)."""
         x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos  # (B, T, d)
         if self._everywhere:
             return self.model.from_residual(x)  # (B, T, N)
@@ -109,6 +113,7 @@ class ReferenceGradient:
     """
 
     def __init__(self, stack: Stack):
+        """Makes the memory for the gradients, and the weights that autograd differentiates by."""
         self.flat = torch.empty_like(stack.flat)
         self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
         # Tensors that autograd differentiates by, in the memory of the stack: an update of the stack changes them too.
@@ -186,7 +191,10 @@ def answer_losses(
 
 
 def mean_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross entropy of each model over its answers, (M,); a label -1 is none."""
+    """The mean cross entropy of each model over its answers, (M,).
+
+    Logits are (M, B, N) with labels (M, B), or (M, B, T, N) with labels (M, B, T), -1 where there is no answer.
+    """
     losses = torch.nn.functional.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=-1
     )

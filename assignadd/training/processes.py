@@ -65,6 +65,7 @@ class ProcessPool:
     """
 
     def __init__(self, items: Sequence[Any], processes: int):
+        """Forks the processes and gives each its part of the items."""
         self._items = items
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []

@@ -32,6 +32,7 @@ class Rates:
     """
 
     def __init__(self, optims: Sequence[Optim], device: torch.device):
+        """Stores the settings of each model as columns (M, 1)."""
         column = partial(torch.tensor, dtype=torch.float64, device=device)  # (M, 1)
         self.change = any(optim.warmup or optim.later_lr is not None for optim in optims)
         """Whether any rate ever changes."""
@@ -58,6 +59,7 @@ class Frozen:
     """The weights of each model that do not change, from which step and until which."""
 
     def __init__(self, configs: Sequence[Config], device: torch.device):
+        """Makes a mask of the weights of each model's frozen part, (M, P)."""
         masks = torch.stack([_frozen_weights(config) for config in configs])
         self._masks: Bool[Tensor, "M P"] = masks.to(device)
         self._from = torch.tensor([[c.optim.frozen_from] for c in configs], device=device)
@@ -80,6 +82,7 @@ class SlotScores:
     """
 
     def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
+        """Stores each model's score and steps, (M,), and where the operands stand in a sequence."""
         task, optims, vocabulary = configs[0].task, [config.optim for config in configs], Vocabulary(configs[0].task)
         per_model = partial(torch.tensor, device=step.device)  # (M,)
         self._step = step

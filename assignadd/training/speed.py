@@ -122,10 +122,11 @@ def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[s
 
 
 def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
-    """Times the steps whose sequences are drawn together, so that drawing counts in full, and their floor.
+    """The time of a step, its floor and the rate of matrix products, by name, over one round of steps.
 
-    A machine that others use too is fast or slow for seconds at a time. Matrix products are therefore timed in between,
-    and so is what `after_part` does, which is called with the number of each part of the steps.
+    A round are the steps whose sequences are drawn together, so that drawing counts in full. A machine that others use
+    too is fast or slow for seconds at a time: after each part of the round matrix products are timed, and `after_part`
+    is called with the number of the part, to time something else.
     """
     step_seconds = 0.0
     rates: list[float] = []

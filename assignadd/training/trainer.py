@@ -67,6 +67,7 @@ class Group:
     """
 
     def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
+        """Makes what training needs: gradient, moments, rates, sampler, and tensors for step and losses."""
         device = stack.flat.device
         optims = [config.optim for config in configs]
         self.stack = Stack(stack.config, placed(stack.flat))
@@ -230,6 +231,7 @@ class Trainer:
         threads: int = 1,
         observe: Observer | None = None,
     ):
+        """Makes the groups and their exams, and starts the processes in which they train."""
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
         parts = [slice(0, len(configs))]  # the models of each group
