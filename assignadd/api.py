@@ -182,11 +182,10 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
     run = open_run(run)
     measure(run)
     networks, _ = networks_of(run)  # without models that diverged
-    rows = [
-        {MODEL: network.index, SEED: network.seed, **dataclasses.asdict(onset)}
-        for network in networks
-        for onset in onsets_of(network)
-    ]
+    rows: list[dict[str, Any]] = []
+    for network in networks:
+        of_model = {MODEL: network.index, SEED: network.seed}
+        rows += [of_model | dataclasses.asdict(onset) for onset in onsets_of(network)]
     # Polars would guess another type for a column of None alone.
     return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 

@@ -102,7 +102,7 @@ def _fail(message: str, code: int = 1) -> int:
 
 
 def _drop_output() -> None:
-    """Sends what cannot be printed nowhere: Python would try again when it ends, and print a second error."""
+    """Discards output that cannot be printed: Python would try again when it ends, and print a second error."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError, ValueError):  # standard output may have no file descriptor, as in tests

@@ -209,9 +209,9 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
     values: dict[str, Any] = {}  # of the fields
     settings: dict[str, Any] = {}  # by dotted names
     for name, words_or_flag in vars(parsed).items():
-        of_kind = settings if "." in name else values
         is_flag = isinstance(words_or_flag, bool)
-        of_kind[name] = words_or_flag if is_flag else arguments[name].value(words_or_flag)
+        value = words_or_flag if is_flag else arguments[name].value(words_or_flag)
+        (settings if "." in name else values)[name] = value
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name == "typed":
             values["typed"] = shlex.join(["assignadd", *command.split(), *words])

@@ -114,7 +114,7 @@ class Claim:
         cls, id: str, claim: str, measure: Measure | None = None, rule: Rule | None = None, comment: str = "",
         *, paper: str = NOT_REPORTED, **further: Any,
     ) -> Claim:  # fmt: skip
-        """A claim that the paper does not make; `paper` is what it says about the matter, if anything."""
+        """A claim that the paper does not make; `paper` is what it says of the matter, `further` are other fields."""
         return cls(id, OURS, claim, paper, measure, rule, comment, **further)
 
 

@@ -81,7 +81,7 @@ class OwnMeasure:
         return [row | columns for row, columns in zip(rows, columns_of_user, strict=True)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which loads the function from its file where there is one."""
+        """How another process makes this again, a function and its arguments: from the user's file if there is one."""
         if self.path is None:
             return OwnMeasure, (self.function, self.base, self.observed)
         return _loaded, (self.path, self.function.__name__, self.base, self.observed)

@@ -29,6 +29,7 @@ class Lazy(Mapping[str, Tensor]):
         self._values: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
+        """The tensor of this name, computed now unless it was read before."""
         if name not in self._values:
             with torch.no_grad():
                 self._values[name] = self._functions[name]()

@@ -70,9 +70,8 @@ def _count_right(
     except EmptySetError:  # for one of the models at least: that one has 0 of 0, and each other is asked alone
         if len(stack) == 1:
             return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-        of_models = [
-            _count_right(stack.models(m), configs[m : m + 1], seen[m : m + 1], evalset, step) for m in range(len(stack))
-        ]
+        each = [slice(m, m + 1) for m in range(len(stack))]
+        of_models = [_count_right(stack.models(m), configs[m], seen[m], evalset, step) for m in each]
         return torch.cat([n_right for n_right, _ in of_models]), torch.cat([n for _, n in of_models])
     n_sequences = sampler.n_rows.flatten()  # (M, 1) to (M,)
     n_right = torch.zeros_like(n_sequences)

@@ -99,7 +99,7 @@ def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int, first
 
 
 def permutation(n: int, stream: Stream, step: int) -> Tensor:
-    """A fixed random permutation of 0..n-1."""
+    """The random permutation of 0..n-1 that belongs to this stream and step: always the same."""
     seed = torch.tensor(0)
     word_of_each = words(seed, stream, torch.tensor(step), torch.arange(n), 1)[0]  # (n,)
     return word_of_each.argsort(stable=True)

@@ -25,7 +25,11 @@ FAITHFUL = AtLeast(0.9)
 
 
 def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
-    """The interchange accuracy of an alignment, over all pairs or over sums with `n_vars` variables."""
+    """How often the answer changes as the program says if an alignment's activation is exchanged, as a share of pairs.
+
+    Over all pairs of prompts, or over those whose base is a sum with `n_vars` variables. An alignment is a name in
+    `interchange.EXCHANGES`.
+    """
     if alignment == "sum":
         require(network.config, "the exchange of the sum", LAST_MLP)
     outcome = interchange_of(network)[alignment]
@@ -129,7 +133,7 @@ def _interchange_claim(
 
 
 def _query_claim(alignment: str, says: str) -> Claim:
-    """The claim on a query, for sums with two variables, with a reading for sums with one."""
+    """The claim that an activation says which variables are looked up, on sums of two; a reading is on sums of one."""
     measure = partial(interchange_accuracy, alignment=alignment, n_vars=1)
     reading = Reading("one-variable", "On sums with one variable.", AtLeast(0.9), measure)
     return _interchange_claim(alignment, MECHANISM, says, n_vars=2, readings=(reading,))
