@@ -142,12 +142,13 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(__version__)
         return 0
-    command, rest = _command(words)
+    command, words_after = _command(words)
     from assignadd.cli import arguments
     from assignadd.cli.screen import Output, Printing, print_output
 
     lines = [f"  {command} {action:<12} {description}" for action, description in actions(command).items()]
-    args: Any = arguments.read(command_class(command), rest, command, "\n".join(["actions:", *lines] if lines else []))
+    epilog = "\n".join(["actions:", *lines]) if lines else ""
+    args: Any = arguments.read(command_class(command), words_after, command, epilog)
     if isinstance(args, Printing) and args.json and args.csv:
         raise UsageError("--json and --csv exclude each other")
     output = args.main()
@@ -162,25 +163,25 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
 
     A name that is unknown raises a UsageError with the one that was probably meant.
     """
-    name, *rest = words
+    name, *words_after = words
     if name not in COMMANDS:
         commands = [known for known in COMMANDS if " " not in known]
         # Somebody may type an action alone, such as `verify` for `runs verify`.
         meant = [f"{command} {name}" for command in commands if name in actions(command)]
         suggestion = f"; did you mean {meant[0]}?" if meant else did_you_mean(name, commands)
         raise UsageError(f"no command {name!r}{suggestion or '; one of ' + ', '.join(commands)}")
-    if not rest:
-        return name, rest
-    second = rest[0]
+    if not words_after:
+        return name, []
+    second = words_after[0]
     if f"{name} {second}" in COMMANDS:
-        return f"{name} {second}", rest[1:]
+        return f"{name} {second}", words_after[1:]
     if actions(name) and not second.startswith("-"):
         suggestion = did_you_mean(second, actions(name))
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
         if name == "runs" or (suggestion and not Path(second).exists() and not Path("runs", second).exists()):
             expected = suggestion or "; one of " + ", ".join(actions(name))
             raise UsageError(f"no action {second!r} of {name}{expected}")
-    return name, rest
+    return name, words_after
 
 
 def actions(command: str) -> dict[str, str]:

@@ -57,11 +57,11 @@ def report_on_screen(
     out: Path,
     command: str,
     processes: int,
-    own: OwnSection | None = None,
+    of_user: OwnSection | None = None,
 ) -> None:
     """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
 
-    `command` is the one that makes the page; `own` is the section that a user's files add.
+    `command` is the one that makes the page; `of_user` is the section that a user's files add.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
@@ -72,23 +72,23 @@ def report_on_screen(
     for run in runs_of(networks):
         note_not_defined(run.config)
         measured_table(run, processes)  # stored beside the run
-    users_claims = own.claims if own else ()
+    users_claims = of_user.claims if of_user else ()
     with console.status("measuring") as status:
 
         def listener(claim: str) -> None:
             status.update(f"drawing, judging {claim}")
 
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
-        with drawing_pictures(out, networks, populations, processes, own) as n_figures:  # in other processes, meanwhile
+        with drawing_pictures(out, networks, populations, processes, of_user) as n_figures:  # meanwhile, in others
             records = ledger(networks, judging.command, listener=listener, populations=populations, more=users_claims)
             status.update("drawing")
-    index = write_page(out, networks, records, command, own)
+    index = write_page(out, networks, records, command, of_user)
     n_binding = sum(binds(network) for network in networks)
     say(
         f"{index}: {len(records)} claims, {n_figures} figures, "
         f"{n_binding} of {len(networks)} seeds bind variables in the end"
     )
-    if own and (problems := not_drawn(out, own)):
+    if of_user and (problems := not_drawn(out, of_user)):
         raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
 
 

@@ -112,7 +112,7 @@ class Spike:
     before: int
     """The last evaluation before the steepest step of the rise."""
     after: int
-    """The first one behind it."""
+    """The first one after it."""
     low: float
     high: float
     begin: int

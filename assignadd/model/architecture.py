@@ -45,11 +45,11 @@ PAPER_NEEDS = (TWO_LAYERS, ONE_HEAD, NO_MLP_1, LAST_MLP, RELU, DIRECT_PATH, NO_N
 
 
 class NotDefined(UserError, ValueError):
-    """A quantity, `what`, that has no meaning for a network's architecture; `reason` is such as "needs two layers"."""
+    """A quantity that has no meaning for a network's architecture; the `reason` is such as "needs two layers"."""
 
-    def __init__(self, what: str, reason: str):
-        super().__init__(f"{what} is not defined for this network: it {reason}")
-        self.what, self.reason = what, reason
+    def __init__(self, quantity: str, reason: str):
+        super().__init__(f"{quantity} is not defined for this network: it {reason}")
+        self.reason = reason
 
 
 def lacking(config: Config, *required: Need) -> str:
@@ -64,13 +64,13 @@ def lacking(config: Config, *required: Need) -> str:
     return f"needs {', '.join(missing[:-1])} and {missing[-1]}"
 
 
-def require(config: Config, what: str, *required: Need) -> None:
-    """Raises `NotDefined` for the quantity `what` where the architecture lacks one of the properties that it requires.
+def require(config: Config, quantity: str, *required: Need) -> None:
+    """Raises `NotDefined` for a quantity, named in words, where the architecture lacks a property that it requires.
 
     Where none is named, it requires all of the paper's.
     """
     if reason := lacking(config, *(required or PAPER_NEEDS)):
-        raise NotDefined(what, reason)
+        raise NotDefined(quantity, reason)
 
 
 def needs(

@@ -51,7 +51,7 @@ class Settings:
 
 
 def export(
-    runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda what: None
+    runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda text: None
 ) -> Path:
     """Writes the page of all models of these runs into `out`, and returns the path of its index.html.
 

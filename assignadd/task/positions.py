@@ -37,7 +37,7 @@ def operand_names(task: Task) -> tuple[str, ...]:
 
 
 def fixed_positions(task: Task) -> dict[str, int]:
-    """The positions behind the prefix by their roles, the same in every sequence (12 to 15 in the paper).
+    """The positions after the prefix by their roles, the same in every sequence (12 to 15 in the paper).
 
     `plus` is the operator, whatever it is.
     """
@@ -47,7 +47,7 @@ def fixed_positions(task: Task) -> dict[str, int]:
 
 def operand_slots(task: Task) -> tuple[int, ...]:
     """The position of each operand (13 and 14 in the paper)."""
-    first_slot = task.prefix + 1  # behind the operator
+    first_slot = task.prefix + 1  # after the operator
     return tuple(range(first_slot, first_slot + task.operands))
 
 

@@ -47,7 +47,7 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 
 
 def with_assignment(text: str, task: Task) -> str | None:
-    """Two numbers alone, such as `17+19=?`, behind the assignment that every sequence has; None for any other text."""
+    """Two numbers alone, such as `17+19=?`, with the assignment that every sequence has; None for any other text."""
     number = r"\s*([0-9]+)\s*"
     alone = re.fullmatch(f"{number}{re.escape(task.sign)}{number}(=\\s*)?([?]\\s*)?", text, re.ASCII)
     if alone is None or task.operands != 2 or (alone[4] and not alone[3]):
@@ -207,7 +207,7 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     reader.take([""], f"nothing after {reader.query_in_words}")
     gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
     prefix: list[int] = []
-    for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # behind the last gap is no assignment
+    for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # no assignment follows the last gap
         prefix += [reader.vocabulary.pad] * gap + assignment
     return prefix + query
 

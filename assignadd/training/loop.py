@@ -97,7 +97,7 @@ def train_run(
 class Commits:
     """Saves parts of a run (commits) in a thread of its own, one after the other, while training goes on.
 
-    A commit that fails ends the training at the next beat, and those that wait behind it are not made.
+    A commit that fails ends the training at the next beat, and those that were begun after it are not made.
     """
 
     def __init__(self, run: Writer):

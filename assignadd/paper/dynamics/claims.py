@@ -142,7 +142,7 @@ def pattern_stays(network: Network, steps: Steps, pattern: str) -> Measured | No
     one_variable = trajectory_at(network, f"{pattern} (1-var)", steps)
     two_variables = trajectory_at(network, f"{pattern} (2-var)", steps)
     n = 2 * SEQUENCES  # of both types at each checkpoint
-    rates = [(one + two) / 2 for one, two in zip(one_variable, two_variables, strict=True)]
+    rates = [sum(of_types) / 2 for of_types in zip(one_variable, two_variables, strict=True)]
     return share_of_checkpoints(PLATEAU, [Measured.share(rate * n, n, "sequences") for rate in rates])
 
 

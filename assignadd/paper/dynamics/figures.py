@@ -83,7 +83,7 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
 def progress_measures_caption(data: ProgressMeasuresData) -> str:
     """The paper's measures of both panels at the end of the first phase, in words.
 
-    Where training has no such phase with a checkpoint behind it, or the architecture lacks the measures of a panel, it
+    Where training has no such phase with a checkpoint after it, or the architecture lacks the measures of a panel, it
     is the summary of the phases.
     """
     upper = _rows_of_paper(data, ADDING_AND_COPYING)
