@@ -142,7 +142,7 @@ def statements(study: Study) -> list[Statement]:
 
 
 def _statement(study: Study, question: Question, cell: str) -> Statement:
-    """What a question says about one cell."""
+    """The statement that a question makes about one cell: about its number, or the difference from another cell's."""
     number, other = question.number, question.other
 
     def measured(table: StudyTable) -> Measured | None:

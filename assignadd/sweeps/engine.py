@@ -183,8 +183,8 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
     """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job.
 
     A forked process has what the user's script or notebook defined. A GPU does not survive a fork: there, and where the
-    system cannot fork, a process begins anew. It would first run the user's script again, which starts processes, and
-    look for modules in the working folder.
+    system cannot fork, a process begins anew. It is kept from running the user's script first, which would start more
+    processes, and from importing modules of the working folder.
     """
     context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)

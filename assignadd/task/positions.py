@@ -151,6 +151,7 @@ class Positions:
     """The positions of every role in a batch of sequences, tokens (B, T)."""
 
     def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
+        """Finds the operands and the assigned numbers of every sequence."""
         self.task = task
         self.tokens = tokens
         self.roles = roles(task, tokens)

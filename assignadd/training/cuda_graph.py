@@ -42,11 +42,12 @@ class CapturedStep:
         dtype: torch.dtype,
         take: Callable[[Batch], None],
     ):
+        """Makes the buffers for tokens and labels, and captures the graphs."""
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T, is_own = len(sampler.seeds), sizes.length, isinstance(sampler, UserSampler)
         # The steps whose sequences are drawn together. Step s has place s % steps_ahead in the buffers.
-        ahead = OWN_TOKENS_AHEAD // T if is_own else SEQUENCES_AHEAD
-        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (batch_size * M)))
+        sequences_ahead = OWN_TOKENS_AHEAD // T if is_own else SEQUENCES_AHEAD
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (batch_size * M)))
         self._start: int | None = None
         """The first step whose sequences are in the buffers."""
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)

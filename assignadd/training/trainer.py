@@ -81,8 +81,8 @@ class Group:
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
-        ahead = OWN_SEQUENCES_AHEAD if has_code_of_user(stack.config) else SEQUENCES_AHEAD
-        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, ahead // (self.batch_size * len(stack))))
+        sequences_ahead = OWN_SEQUENCES_AHEAD if has_code_of_user(stack.config) else SEQUENCES_AHEAD
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None
         """The first step whose sequences are drawn, and the sequences of `steps_ahead` steps from there on."""
