@@ -49,7 +49,7 @@ def source_of(defined: Any) -> Source:
     """The file that defines a class, a function, or the class of an object; where there is no file, its lines alone."""
     kind = defined if isinstance(defined, type | FunctionType) else type(defined)
     with suppress(TypeError, OSError):
-        path = Path(inspect.getsourcefile(kind) or "")
+        path = Path(inspect.getsourcefile(kind) or "")  # reading "" raises an OSError
         return Source(path.name, path.read_bytes())
     try:
         return Source(f"{kind.__name__}.py", inspect.getsource(kind).encode())

@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exit_code(words: list[str], interrupts: list[int]) -> int:
     """Runs the command of a command line and returns its exit code; an error that a user can cause is one line.
 
-    `interrupts` is empty until Ctrl-C is pressed, and tells an error that an interrupted import raised from a bug.
+    `interrupts` is empty until Ctrl-C is pressed. An import that it interrupts may raise an error of any kind, which is
+    then no bug.
     """
     try:
         code = _dispatch(words)

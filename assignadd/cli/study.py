@@ -1,4 +1,4 @@
-"""assignadd study: the networks of a study, and what came out"""
+"""assignadd study: trains the networks of a study and shows the results"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Study(ManyModels):
     """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
 
     def main(self) -> Output:
-        """What came out of the studies, after training what is missing; or plans, or a list."""
+        """The results of the studies, after training what is missing; their plans; or a list of all studies."""
         from assignadd.study.files import save_figure
         from assignadd.user_file import user_module
 
@@ -72,7 +72,7 @@ class Study(ManyModels):
         return _results(tables, folders, save_figure(module, tables, first_folder))
 
     def _chosen(self, path: Path, module: ModuleType) -> dict[str, StatedStudy]:
-        """Of the studies of a file, by name, the one called NAME; all of them if no name is given."""
+        """The studies of a file by name: the one that the command line names, or all of them."""
         from assignadd.study.files import studies_in
 
         studies = studies_in(path, module)
@@ -83,7 +83,7 @@ class Study(ManyModels):
         return studies if self.name is None else {self.name: studies[self.name]}
 
     def _plan(self, study: StatedStudy, out: Path) -> tuple[Plan, dict[str, Any]]:
-        """What remains to be trained of a study, and what --dry-run prints of it."""
+        """The plan of what remains to be trained of a study, and its summary, which --dry-run prints."""
         planned, summary = self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
         return planned, summary | {"study": study.name}
 
@@ -99,13 +99,13 @@ class Study(ManyModels):
 
 
 def _listed() -> Output:
-    """The folders of studies in findings/ with the question of each, the title of its README; nothing is executed."""
+    """The folders of studies in findings/, each with its question: the title of its README. Nothing is executed."""
     from assignadd.runs.files import read_input
 
     rows = []
     for file in sorted(FINDINGS.glob("*/study.py")):
         title = b""
-        with suppress(OSError):  # no README, or what is no regular file
+        with suppress(OSError):  # there is no README, or it is no regular file
             title = read_input(file.with_name("README.md"), MOST_README, first=200).partition(b"\n")[0]
         rows.append((str(file.parent), printable(title.decode(errors="replace")).removeprefix("# ")))
     if not rows:
@@ -123,15 +123,16 @@ def _stored_table(study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
-    """What people and --json read of studies: of one its cells and statements, of several how many statements hold.
+    """The results of studies for people and for --json.
 
+    People see the cells and the statements of a single study; of several, a row each with the number of every verdict.
     `folders` has the folder of each study that was trained now, `figure` is the file of the figure.
     """
     from assignadd.study.files import table_file
 
     documents = []
     summaries = []
-    details: list[list[Table | str]] = []  # of each study
+    parts: list[Table | str] = []
     for name, table in tables.items():
         study, cells, statements = table.study, _cells(table), _statements(table)
         file = str(table_file(study, folders[name])) if name in folders else None
@@ -140,11 +141,13 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
         summaries.append((name, study.question, table.frame.height, counted))
         meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-        details.append([cells, *meanings, *([statements] if statements.rows else [])])
-    caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
-    summary = Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)
-    parts = details[0] if len(tables) == 1 else [summary]
-    return Output([*parts, *([str(figure)] if figure else [])], documents)
+        parts = [cells, *meanings, *([statements] if statements.rows else [])]
+    if len(tables) > 1:
+        caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
+        parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
+    if figure:
+        parts.append(str(figure))
+    return Output(parts, documents)
 
 
 def _cells(table: StudyTable) -> Table:

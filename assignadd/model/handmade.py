@@ -160,7 +160,7 @@ def fourier_mlp(N: int, frequencies: Sequence[int]) -> tuple[Float[Tensor, "N h"
     """A ReLU layer that adds mod N: W_in, W_out with relu(x @ W_in) @ W_out largest at n + m for x = a_n + a_m.
 
     Neuron (k, j) has the preactivation of the paper (section 5.1, figure preacts) with alpha = beta = phi_j = 2 pi j /
-    P. With w = 2 pi k / N,
+    P, where P = `PHASES`. With w = 2 pi k / N,
 
         cos(w n + phi) + cos(w m + phi) = D cos(w (n + m) / 2 + phi),    D = 2 cos(w (n - m) / 2).
 
@@ -168,9 +168,10 @@ def fourier_mlp(N: int, frequencies: Sequence[int]) -> tuple[Float[Tensor, "N h"
     of n + m itself, and an even harmonic does not see the sign of D. The read-out cos(w s + 2 phi_j), summed over the P
     phases, keeps that harmonic and gives  P |D| / (3 pi) cos(w (n + m - s)),  largest at s = n + m for each k at once.
     The sum over P phases also lets harmonics h = 2 mod P through. P = 3 would let the first through (h = -1), P = 4 the
-    conjugate of the second (h = -2); with P = 5 it is the eighth (h = -8), 1/21 as strong, and yet weaker ones.
+    conjugate of the second (h = -2); with P = 5 the first of them is the eighth (h = -8), 1/21 as strong as the second.
 
-    For even N this ties when m = n + N/2: D vanishes for odd k, and even k cannot tell s from s + N/2.
+    For even N two sums have the same logit when m = n + N/2: D vanishes for odd k, and even k cannot tell s from
+    s + N/2.
     """
     k = torch.tensor(list(frequencies)).double()[:, None, None]  # (frequencies, 1, 1)
     phase = 2 * math.pi * torch.arange(PHASES).double()[:, None] / PHASES  # (P, 1)

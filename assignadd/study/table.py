@@ -83,11 +83,11 @@ class StudyTable:
         return models if among is None else models.filter(models[among])
 
     def measured(self, number: Number, cell: str) -> Measured | None:
-        """A share or a mean over the networks of one cell, with Wilson's or Student's interval; None of fewer than two.
+        """A share or a mean over the networks of one cell, with Wilson's or Student's interval; None if fewer than two.
 
         Networks that share the study's `unit`, such as a split, are not independent: they count once, with their mean.
         """
-        unit = self.study.unit
+        unit = self.study.unit  # if not None, networks with the same value of this setting are trained several times
         if unit is None:
             values = self.values(cell, number.column, number.among)
         else:

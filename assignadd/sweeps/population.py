@@ -62,10 +62,10 @@ class SeedCurves:
         return self.curves.binds
 
     def along_the_end(self, name: str) -> tuple[list[float], int]:
-        """An accuracy at each of the last evaluations, and how many sequences each was counted on.
+        """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
-        From the exams of the last evaluations; tables of an earlier version have the recorded accuracies alone, and for
-        sets that were not recorded the final exam.
+        They come from the exams at the end of training. Tables of an earlier version lack these: then from the recorded
+        evaluations, or, for a set that was not recorded, from the final exam alone.
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones

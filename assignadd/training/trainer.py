@@ -282,7 +282,8 @@ class Trainer:
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
-        With measures, also what the observer returns, if there is one; one that is called at every evaluation, always.
+        If `with_measures`, also the measures that the observer takes, if there is one. An observer that is called at
+        every evaluation (`Observer`) adds them always.
         """
         accuracies = [accuracy for of_group in self._pool.call("accuracies") for accuracy in of_group]
         measures: list[dict[str, Any]] = []

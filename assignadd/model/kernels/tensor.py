@@ -99,9 +99,9 @@ class TensorKernels:
         return nullcontext()
 
     def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
-        """A context for work that reads the gradient of layer 1's score table; its results are there after `join`.
+        """A context for work that reads the gradient of layer 1's score table; its results may be read after `join`.
 
-        Before, the tensors `used` must not change.
+        Until then, the tensors `used` must not change.
         """
         return nullcontext()
 

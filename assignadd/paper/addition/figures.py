@@ -60,9 +60,12 @@ class CosineSimData(FigureData):
 def cosine_sim_data(
     across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2], missing: str = ""
 ) -> CosineSimData:
-    """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type.
+    """The cosines of the first model, for both panels.
 
-    `across` is by the numbers of variables of both types, `against` by the number of variables.
+    (a) compares the residuals of two sequences. `across` has these cosines for every pair of types, by the numbers of
+    variables in the sums of both sequences; `template` has them for one fixed context. (b) compares residuals and
+    attention outputs with OV2(a) + OV2(b); `against` has these by the number of variables. If there is no (b),
+    `missing` says why.
     """
     a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
     a_rows["one template"] = template

@@ -176,12 +176,12 @@ class CircuitOnlyData(FigureData):
     names: list[str]
     sets: list[str]
     accuracy: np.ndarray  # (rows, sets)
-    relative: np.ndarray  # (rows,): mean accuracy as a part of the network's
+    relative: np.ndarray  # (rows,): mean accuracy divided by the whole network's
     n: int
 
 
 def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
-    """The accuracy of every variant of the circuit on every set, and its mean as a part of the network's."""
+    """The accuracy of every variant of the circuit on every set, and its mean divided by the whole network's."""
     groups = [REMOVED_GROUP if name in REMOVED else KEPT_GROUP for name in circuit.names]
     accuracy = np.stack([circuit.accuracy(name) for name in circuit.names])
     relative = np.array([circuit.relative(name) for name in circuit.names])
@@ -263,10 +263,13 @@ def interchange_data(
 
 
 def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
-    """The alignments by the name of their row: those of queries have a row for each number of variables."""
+    """The outcomes of alignments (by name) by the label of their row in the figure.
+
+    An alignment with a query has two rows, since its outcome depends on whether the other operand is a variable too.
+    """
     rows: dict[str, Outcome] = {}
     for name, outcome in outcomes.items():
-        if "query" in name:  # a literal beside the variable makes a difference
+        if "query" in name:
             rows[f"{name}, 1 variable"] = outcome.with_variables(1)
             rows[f"{name}, 2 variables"] = outcome.with_variables(2)
         else:
