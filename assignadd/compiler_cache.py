@@ -36,23 +36,26 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-def kept(function: Callable[..., Any], sources: Iterable[Path], **options: Any) -> Any:
-    """The function compiled by Numba when it is first called, or as it was compiled earlier from these source files."""
+def kept(function: Callable[..., Any], sources: Iterable[Path], note: str = "", **options: Any) -> Any:
+    """The function compiled by Numba when it is first called, or as it was compiled earlier from these source files.
+
+    Before it is compiled, the note is printed on stderr, if there is one.
+    """
     jit: Any = njit  # whose declared types lack some options
     result = jit(**options)(function)
     if not IN_PYTHON:
         folder = _folder(Path(function.__code__.co_filename).parent)
         if folder is not None:
-            result._cache = CodeCache(function, folder, _stamp(tuple(sources)))
+            result._cache = CodeCache(function, folder, _stamp(tuple(sources)), note)
     return result
 
 
 class CodeCache(FunctionCache):
     """The compiled forms of one function, each in a file of its own: a digest and Numba's pickle."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str):
+    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str, note: str):
         """`stamp` is the hash of the source files from which the function is compiled."""
-        self._py_func, self._folder, self._stamp = function, folder, stamp
+        self._py_func, self._folder, self._stamp, self._note = function, folder, stamp, note
         self._name = repr(function)
         self.enable()
 
@@ -65,6 +68,13 @@ class CodeCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled form for a signature; None where there is none that can be trusted and is whole."""
+        form = self._read_form(sig, target_context)
+        if form is None and self._note:
+            _say(self._note)
+        return form
+
+    def _read_form(self, sig: Any, target_context: Any) -> Any:
+        """As `load_overload`, without a word."""
         target_context.refresh()
         path, made_from = self._place(sig, target_context.codegen())
         data = _read(path) if self._enabled else None

@@ -36,13 +36,13 @@ def as_at_the_start():
         function.cache_clear()
 
 
-def start(source: Path):
+def start(source: Path, note: str = ""):
     """The function as the next process would have it, called once; how often it was loaded and compiled."""
     for function in (compiler_cache._folder, compiler_cache._stamp):
         function.cache_clear()
     names: dict = {}
     exec(compile(source.read_text(), str(source), "exec"), names)
-    twice = compiler_cache.kept(names["twice"], [source])
+    twice = compiler_cache.kept(names["twice"], [source], note)
     assert twice(21) == 42
     return sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values())
 
@@ -56,6 +56,12 @@ def test_the_second_start_loads_and_another_source_is_compiled(source):
     assert (start(source), start(source)) == (COMPILED, LOADED)
     (file,) = (source.parent / "__pycache__").iterdir()
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_note_is_printed_once_and_only_where_something_is_compiled(source, capsys):
+    for expected in ("assignadd: wait\n", "", ""):
+        start(source, "wait")
+        assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "digest", "content", "end", "longer", "foreign", "folder", "fifo"])

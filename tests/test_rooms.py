@@ -107,10 +107,10 @@ def test_public_names_are_few():
 
 COMMANDS = {
     "import assignadd.training.loop": 55,
-    "from assignadd.cli import main; main('train --preset smoke --optim.steps 1 --out r'.split())": 95,
-    "from assignadd.cli import main; main(['ask', 'a=1, a+2=?'])": 55,
-    "from assignadd.cli import main; main(['ask', 'show'])": 30,
-    "from assignadd.cli import main; main(['runs', 'list'])": 30,
+    "from assignadd.cli import main; assert main('train --preset smoke --optim.steps 1 --out r'.split()) == 0": 95,
+    "from assignadd.cli import main; assert main(['ask', 'a=1, a+2=?']) == 0": 55,
+    "from assignadd.cli import main; assert main(['ask', 'show']) == 0": 30,
+    "from assignadd.cli import main; assert main(['runs', 'list']) == 0": 30,
 }
 
 
@@ -129,7 +129,7 @@ def test_training_and_asking_load_no_claim_no_figure_and_no_study(statement, tmp
 
 
 def test_a_typing_error_in_a_prompt_is_answered_without_torch(tmp_path):
-    assert "torch" not in loaded("from assignadd.cli import main; main(['ask', 'a=1, b+2=?'])", tmp_path)
+    assert "torch" not in loaded("from assignadd.cli import main; assert main(['ask', 'a=1, b+2=?']) == 2", tmp_path)
     assert "torch" not in loaded("from assignadd.cli import main; main(['runs', 'list'])", tmp_path)
 
 

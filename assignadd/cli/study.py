@@ -61,7 +61,7 @@ class Study(ManyModels):
         if self.show:
             beside = self.path if self.path.is_dir() else self.path.parent
             places = {name: (self.out or beside, beside, folders[name]) for name in studies}
-            tables = {name: _stored_table(study, places[name]) for name, study in studies.items()}
+            tables = {name: self._stored_table(study, places[name]) for name, study in studies.items()}
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)
         if self.dry_run:
@@ -97,6 +97,17 @@ class Study(ManyModels):
         with showing_sweep(study.name, planned.jobs, self.quiet) as listener:
             return run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
 
+    def _stored_table(self, study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
+        """The table of a study in the first of these folders that has it."""
+        from assignadd.study.files import read_study, table_file
+
+        for folder in folders:
+            if table_file(study, folder).exists():
+                return read_study(study, folder)
+        places = " or ".join(map(str, dict.fromkeys(folders)))
+        train = f"assignadd study {self.path} {study.name}" + (f" -o {self.out}" if self.out else "")
+        raise UsageError(f"no table of the study {study.name} in {places}: `{train}` trains its networks and makes it")
+
 
 def _listed() -> Output:
     """The folders of studies in findings/, each with its question: the title of its README. Nothing is executed."""
@@ -112,14 +123,6 @@ def _listed() -> Output:
         raise UsageError(f"no studies in {FINDINGS}/ here; `assignadd study PATH` takes a file or a folder of yours")
     caption = "`assignadd study PATH --show` shows what came out of one"
     return Output([Table("studies", columns("path", "question"), rows, caption)])
-
-
-def _stored_table(study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
-    """The table of a study in the first of these folders that has it."""
-    from assignadd.study.files import read_study, table_file
-
-    having = [folder for folder in folders if table_file(study, folder).exists()]
-    return read_study(study, having[0] if having else folders[0])
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:

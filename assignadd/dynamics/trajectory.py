@@ -156,8 +156,9 @@ def _origin(run: Run) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _code_version() -> str:
-    """A hash of the modules that measure: a table made by other code is not used."""
-    sources = sorted((Path(__file__).parents[1] / "measures").glob("*.py"))
+    """A hash of what measures are defined by, networks and sequences too: a table made by other code is not used."""
+    package = Path(__file__).parents[1]
+    sources = [source for part in ("measures", "model", "task") for source in sorted((package / part).glob("*.py"))]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 

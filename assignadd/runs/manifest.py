@@ -72,8 +72,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )  # fmt: skip
 
     def changes(self, since: Environment) -> list[str]:
-        """What differs from the environment `since` and may change the last bits of a number: "threads 1 -> 2"."""
-        names = ("torch", "device", "threads", "commit")
+        """What differs from the environment `since` and may change numbers: "threads 1 -> 2"."""
+        names = ("torch", "device", "threads", "assignadd", "commit")
         pairs = [(name, getattr(since, name), getattr(self, name)) for name in names]
         return [f"{name} {before} -> {now}" for name, before, now in pairs if before != now]
 

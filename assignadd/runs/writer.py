@@ -223,7 +223,8 @@ class Writer(Run):
         changes = self._environment.changes(sessions[-1].environment) if sessions else []
         if not changes:
             return []
-        return [f"going on with {', '.join(changes)}: the last bits may differ from an uninterrupted run"]
+        of_version = " and measures" if any(name.startswith(("assignadd", "commit")) for name in changes) else ""
+        return [f"going on with {', '.join(changes)}: the last bits{of_version} may differ from an uninterrupted run"]
 
     def _return_to_newest_state(self) -> None:
         """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""

@@ -91,6 +91,17 @@ def test_a_damaged_table_is_never_read_as_other_numbers(run):
     path.unlink()
 
 
+@pytest.mark.parametrize("part", ["measures", "model", "task"])
+def test_measures_of_another_definition_are_not_taken(part, tmp_path, monkeypatch):
+    (tmp_path / part).mkdir()
+    monkeypatch.setattr(trajectory, "__file__", str(tmp_path / "dynamics" / "trajectory.py"))
+    versions = set()
+    for definition in ("x @ y", "x @ y.mT"):
+        (tmp_path / part / "file.py").write_text(definition)
+        versions.add(trajectory._code_version.__wrapped__())
+    assert len(versions) == 2
+
+
 HANDMADE = handmade(PRESETS["paper"])
 
 

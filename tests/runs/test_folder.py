@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 
+import msgspec
 import pytest
 import torch
 
@@ -116,6 +117,9 @@ def test_another_environment_is_noted(tmp_path):
         assert run.notes == [
             "going on with torch 2.13 -> 9.9, threads 1 -> 2: the last bits may differ from an uninterrupted run"
         ]
+    with hold(tmp_path, environment=msgspec.structs.replace(HERE, assignadd="0.9")) as run:
+        change = "assignadd 0.1 -> 0.9"
+        assert run.notes == [f"going on with {change}: the last bits and measures may differ from an uninterrupted run"]
     with hold(tmp_path, environment=HERE) as run:
         assert run.notes == []
 

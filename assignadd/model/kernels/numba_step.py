@@ -305,7 +305,7 @@ def adamw(update, first, last, rate, count):
         weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
 
 
-@partial(compiled, nogil=True)
+@partial(compiled, nogil=True, note="compiling the training step, once: some 20 seconds")
 def train(thread, model, gradients, chunk, sums, batches, update):
     """Writes loss and gradients of every step's batch, one after the other, and updates the weights by each.
 
