@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser docs article reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser site article reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -21,7 +21,7 @@ help:
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
-	@echo "make docs        the documentation as a site (site/docs/index.html)"
+	@echo "make site        documentation, findings, article, report and interactive page in one folder (site/index.html)"
 	@echo "make article     the article as a PDF, its numbers collected anew (article/assign-and-add-replicated.pdf)"
 	@echo "make reference   write docs/reference.md from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
@@ -118,12 +118,14 @@ chaos: $(VENV)/.dev
 sabotage: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage --write
 
-# The pages are plain Markdown; Sphinx only makes a site of them, and of three more that only the site has (commands, data,
-# findings). Warnings, such as a link to nowhere, are errors.
-docs: $(VENV)/.docs
+# The pages are plain Markdown; Sphinx makes a site of them, and of three more that only the site has (commands, data, studies).
+# Warnings, such as a link to nowhere, are errors. The report is that of the package's networks, which takes a minute or two.
+site: $(VENV)/.docs
 	$(BIN)/python docs/generate.py --site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
-	@echo site/docs/index.html
+	cd site && ../$(BIN)/assignadd explore -o explorer && ../$(BIN)/assignadd report census-six --n 1000 -o report
+	$(BIN)/python docs/head.py site
+	@echo site/index.html
 
 # Numbers from the ledger and the tables of the findings, by id; a minute or two.
 article: $(VENV)/.article

@@ -1,12 +1,19 @@
-"""Settings of the site (`make docs`). The pages are Markdown that GitHub shows as well; index.md gives their order.
+"""Settings of the site (`make site`). The pages are Markdown that GitHub shows as well; index.md gives their order.
 
 The sources are those of the whole repository, so that links to README, CONTRIBUTING, findings and code lead somewhere.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs.head import ABOUT, PICTURE, described  # noqa: E402
 
 project = "assignadd"
 author = project_copyright = "The assignadd authors"
@@ -14,22 +21,32 @@ extensions = ["myst_parser"]
 html_theme = "furo"
 html_title = "assignadd"
 html_show_sphinx = False
-html_static_path: list[str] = []
+html_baseurl = os.environ.get("SITE_URL", "")
+html_copy_source = False
+html_extra_path = [PICTURE]
+html_use_index = False
 root_doc = "docs/index"
-ROOT = Path(__file__).parents[1]
 FINDINGS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("findings/*/README.md"))
-OTHERS = ["CONTRIBUTING.md", "README.md", "assignadd/results/README.md", "benchmarks/README.md"]
+OTHERS = [
+    "CONTRIBUTING.md", "README.md", "assignadd/results/README.md", "benchmarks/README.md", "examples/results/README.md",
+]  # fmt: skip
 include_patterns = [*OTHERS, "docs/*.md", "findings/*.md", *FINDINGS]
 exclude_patterns = [".*", "runs", "site", "**/node_modules"]
 myst_heading_anchors = 4
 # Pages that only the site has, under the heading of index.md where they belong (docs/generate.py).
-OF_SITE = {"Results": ["findings"], "Look it up": ["commands", "data"]}
+OF_SITE = {"Look it up": ["commands", "data", "studies"]}
 
 
-def with_contents(app: object, page: str, source: list[str]) -> None:
+def for_the_site(app: object, page: str, source: list[str]) -> None:
+    """Shows what a comment `<!-- site ... -->` holds for the site alone, and leaves the badges of GitHub out."""
+    source[0] = re.sub(r"<!-- site\n(.*?)-->", r"\1", source[0], flags=re.DOTALL)
+    source[0] = re.sub(r"^\[!\[.*\n\n", "", source[0], flags=re.MULTILINE)
+    if page == root_doc:
+        add_contents(source)
+
+
+def add_contents(source: list[str]) -> None:
     """Appends the table of contents to index.md: the pages that it links to under each heading, and then any others."""
-    if page != root_doc:
-        return
     listed: list[str] = []
     for section in re.split(r"^## ", source[0], flags=re.MULTILINE)[1:]:
         caption, _, text = section.partition("\n")
@@ -54,5 +71,14 @@ def contents(caption: str, pages: list[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]) if pages else ""
 
 
+def describe(app: object, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """Adds title, description (the first paragraph) and picture to the head of a page."""
+    first = next(document.findall(lambda node: node.tagname == "paragraph"), None) if document else None
+    title = re.sub(r"<[^>]*>", "", context.get("title", project))
+    described_page = described(title, first.astext() if first else ABOUT, f"{page}.html")
+    context["metatags"] = context.get("metatags", "") + described_page
+
+
 def setup(app: object) -> None:
-    app.connect("source-read", with_contents)  # type: ignore[attr-defined]
+    app.connect("source-read", for_the_site)  # type: ignore[attr-defined]
+    app.connect("html-page-context", describe)  # type: ignore[attr-defined]

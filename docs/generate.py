@@ -1,7 +1,7 @@
 """Writes the pages of the docs that are generated from the code.
 
-`make reference` writes reference.md, which is committed; a test compares it with what `reference` returns. `make docs`
-also writes the pages that only the site has (`--site`): commands.md, data.md and findings.md. Signatures, defaults and
+`make reference` writes reference.md, which is committed; a test compares it with what `reference` returns. `make site`
+also writes the pages that only the site has (`--site`): commands.md, data.md and studies.md. Signatures, defaults and
 docstrings are read from the source text.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from assignadd.cli.arguments import Argument
+    from assignadd.cli.screen import Table
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -40,7 +40,7 @@ CONSTANTS = {
 
 def site_pages() -> dict[str, str]:
     """The text of each page that only the site has, by its file name."""
-    return {"commands.md": commands(), "data.md": data_dictionary(), "findings.md": findings()}
+    return {"commands.md": commands(), "data.md": data_dictionary(), "studies.md": studies()}
 
 
 @cache
@@ -229,34 +229,42 @@ def _default(value: object) -> str:
     return "" if value in (None, (), "") else "off" if value is False else "on" if value is True else f"`{text}`"
 
 
-# findings.md
-
-TAGS = ("rule stated first", "confirmed on fresh seeds", "rule set afterwards", "exploratory")
+# studies.md
 
 
-def findings() -> str:
-    """The page that lists the findings, in the order of their index: question, answer and how it came about."""
+def studies() -> str:
+    """The page of all studies of the findings: the cells and the statements of each (`assignadd study PATH --show`)."""
+    from assignadd.cli.study import cells_table, statements_table
+    from assignadd.study.files import read_study, studies_in, table_file
+
     parts = [
-        "# Findings\n", NOTE.replace("the docstrings and run `make reference`", "findings/*/README.md"),
-        "What we found beyond the paper, one folder of the repository per question "
-        "([with figures](../findings/README.md), [how to run one and add one](../findings/METHODS.md)).\n",
-        "| question | answer | how it was decided |", "|---|---|---|",
+        "# Tables of the studies\n", NOTE.replace("the docstrings and run `make reference`", "findings/*/study.py"),
+        "What came out of every study of the [findings](../findings/README.md), cell by cell, and the statements that "
+        "were judged by it, with 95 % intervals. [How findings are made](../findings/METHODS.md) has the words.\n",
     ]  # fmt: skip
-    for folder in re.findall(r"\]\((\w+)/README\.md\)", (ROOT / "findings" / "README.md").read_text()):
-        readme = f"findings/{folder}/README.md"
-        question, answer, tags = summary((ROOT / readme).read_text())
-        link = f"[{cell(question)}](../{readme})"
-        parts.append(f"| {link} | {cell(answer)} | {', '.join(tags)} |")
-    return "\n".join([*parts, ""])
+    for file in sorted(ROOT.glob("findings/*/study.py")):
+        folder = file.parent
+        stated = studies_in(folder)
+        tables = [read_study(study, folder) for study in stated.values() if table_file(study, folder).exists()]
+        if tables:
+            title = (folder / "README.md").read_text().partition("\n")[0].removeprefix("# ")
+            parts.append(f"## {title}\n\n[The finding](../findings/{folder.name}/README.md); "
+                         f"`assignadd study findings/{folder.name} --show` prints this.\n")  # fmt: skip
+        for table in tables:
+            study = table.study
+            meanings = [f"*{name}*: {study.labels.get(name, name)}" for name in (*study.outcomes, *study.numbers)]
+            about = f"{study.question} {'; '.join(meanings)}."
+            parts += [f"### {study.name}\n", f"{about}\n", _markdown(cells_table(table))]
+            parts += [_markdown(statements_table(table))] if study.ask else []
+    return "\n".join(parts)
 
 
-def summary(readme: str) -> tuple[str, str, list[str]]:
-    """The question (the title), the answer (the first paragraph in bold) and the tags of a finding."""
-    title, _, rest = readme.strip().partition("\n")
-    paragraphs = [" ".join(p.split()) for p in rest.split("\n\n")]
-    answer = next((p for p in paragraphs if p.startswith("**") and not p.startswith("**Tag")), "").replace("**", "")
-    line = next((p for p in paragraphs if p.removeprefix("**").startswith("Tag")), "").lower()
-    return title.removeprefix("# ").strip(), answer, [tag for tag in TAGS if tag in line]
+def _markdown(table: Table) -> str:
+    """A table of a command as Markdown, with the columns that people read."""
+    places = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    shown = [[table.columns[i].heading for i in places], ["---"] * len(places)]
+    shown += [[cell(table.columns[i].text(row[i])) for i in places] for row in table.rows]
+    return "\n".join([*(f"| {' | '.join(row)} |" for row in shown), ""])
 
 
 # data.md

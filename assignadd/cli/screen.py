@@ -73,7 +73,8 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
-            return format(value, self.form)
+            is_large = self.form.endswith("g") and abs(value) >= 1000  # otherwise 5,000 would be 5e+03
+            return format(value, ",.0f" if is_large else self.form)
         return shortened(printable(str(value)), LONGEST_CELL)
 
     def style_of(self, value: Any) -> str:

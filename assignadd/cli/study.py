@@ -137,7 +137,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
     summaries = []
     parts: list[Table | str] = []
     for name, table in tables.items():
-        study, cells, statements = table.study, _cells(table), _statements(table)
+        study, cells, statements = table.study, cells_table(table), statements_table(table)
         file = str(table_file(study, folders[name])) if name in folders else None
         documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": file})
         verdicts = Counter(record["verdict"] for record in statements.records)
@@ -153,7 +153,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
     return Output(parts, documents)
 
 
-def _cells(table: StudyTable) -> Table:
+def cells_table(table: StudyTable) -> Table:
     """A row per cell of a study: networks, shares of the outcomes and medians of the numbers, with their intervals."""
     study = table.study
     table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
@@ -174,7 +174,7 @@ def _cells(table: StudyTable) -> Table:
     return Table(study.name, table_columns, rows, study.question)
 
 
-def _statements(table: StudyTable) -> Table:
+def statements_table(table: StudyTable) -> Table:
     """A row per statement of a study, with its value and its verdict."""
     from assignadd.study.table import study_records
 

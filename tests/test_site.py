@@ -1,0 +1,66 @@
+"""The site without Sphinx: what describes a page, what the site alone shows, and links that lead nowhere."""
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from docs import conf, head
+
+ROOT = Path(__file__).parents[1]
+
+
+def tags(html):
+    return dict(re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)">', html))
+
+
+def test_a_page_is_described(monkeypatch):
+    monkeypatch.delenv("SITE_URL", raising=False)
+    found = tags(head.described('A "question"', "word " * 100, "findings/doubles/README.html"))
+    assert found["og:title"] == "A &quot;question&quot;" and found["og:image"] == "../../share.png"
+    assert found["description"] == found["og:description"] and 150 < len(found["description"]) <= 200
+    monkeypatch.setenv("SITE_URL", "https://example.org/x/")
+    assert tags(head.described("A", "B", "docs/a.html"))["og:image"] == "https://example.org/x/share.png"
+
+
+def test_the_picture_has_the_size_that_is_shown():
+    data = (ROOT / "docs" / "share.png").read_bytes()
+    assert struct.unpack(">II", data[16:24]) == (1200, 630) and len(data) < 100_000
+
+
+@pytest.fixture
+def site(tmp_path):
+    for page in (*head.OTHERS, "docs/index.html"):
+        (tmp_path / page).parent.mkdir()
+        (tmp_path / page).write_text("<title>x</title>")
+    (tmp_path / "docs" / "index.html").write_text(head.described("x", "y", "docs/index.html"))
+    (tmp_path / "share.png").touch()
+    head.finish(tmp_path)
+    return tmp_path
+
+
+def test_every_page_of_a_finished_site_is_described_and_the_first_leads_to_the_documentation(site):
+    assert head.faults(site) == []
+    first = (site / "index.html").read_text()
+    assert 'content="0; url=docs/index.html"' in first and tags(first)["og:image"] == "share.png"
+    assert tags((site / "report" / "index.html").read_text())["og:title"].startswith("Assign &amp; Add: the report")
+
+
+def test_faults_are_named(site):
+    (site / "docs" / "a.html").write_text('<p><a class="x" href="b.html#c">b</a> <img src="data:,"> <a href="#a">a</a>')
+    assert head.faults(site) == ["docs/a.html has no description", "docs/a.html leads to b.html, which does not exist"]
+
+
+def test_the_site_shows_its_comments_and_no_badges():
+    source = ["# A\n\n[![b](../../c.svg)](../../c)\n\nText.\n\n<!-- site\n<p>Open</p>\n-->\n<!-- other -->\n"]
+    conf.for_the_site(None, "docs/a", source)
+    assert source == ["# A\n\nText.\n\n<p>Open</p>\n\n<!-- other -->\n"]
+
+
+def test_the_contents_list_every_page_once():
+    source = [(ROOT / "docs" / "index.md").read_text()]
+    conf.for_the_site(None, conf.root_doc, source)
+    listed = re.findall(r"^(?:\.\./)?[\w/]+$", source[0].partition("```{toctree}")[2], re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert len(listed) == len(set(listed)) and pages <= set(listed) and "../README" in listed
