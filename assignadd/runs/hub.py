@@ -24,15 +24,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assignadd import __version__
-from assignadd.config.errors import ConfigError, RunError, UsageError
+from assignadd.config.errors import ConfigError, RunError, UsageError, printable
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
 from assignadd.runs.encoding import decode_tensors, stack_of
-from assignadd.runs.files import MARK, MOST_BYTES, read_input
+from assignadd.runs.files import MARK, MOST_BYTES, MOST_SETTINGS
 from assignadd.runs.manifest import CONFIG, Blob
 
 SCHEME = "hf://"
 FILES = "files.json"
+SECONDS = 30  # that the server may take to go on with its answer
 CHECKPOINT = re.compile(r"checkpoints/seed-(?P<seed>\d+)/(?P<step>\d{8,})\.safetensors", re.ASCII)
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
@@ -65,7 +66,7 @@ def load_published(address: str, step: int | None = None, seed: int | None = Non
     repository, _, revision = address.removeprefix(SCHEME).partition("@")
     check_repository(repository)
     try:
-        index = msgspec.json.decode(_fetch(repository, FILES, revision), type=Index)
+        index = msgspec.json.decode(_fetch(repository, FILES, revision, MOST_SETTINGS), type=Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RunError(f"{address}: {FILES} is not one that this `assignadd runs publish` wrote: {error}") from error
     seed = index.seeds[0] if seed is None else seed
@@ -115,25 +116,35 @@ def _client_errors(what: str) -> Iterator[None]:
     """Turns an error of the client in this context into a RunError of one line, which begins with `what`."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # the client passes on those of the library that it makes requests with
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise RunError(f"{what}: {first_line}") from error
+        raise RunError(f"{what}: {printable(first_line)}") from error
 
 
-def _fetch(repository: str, name: str, revision: str) -> bytes:
-    """The bytes of a file of the repository, from the client's cache if it is there; revision "" is the newest."""
-    client = _client()
-    asked_by = {"library_name": "assignadd", "library_version": __version__}
+def _fetch(repository: str, name: str, revision: str, most: int) -> bytes:
+    """The bytes of a file of the repository, at most `most`; revision "" is the newest.
+
+    Nothing is written: the client's cache would take names and sizes of files from the server.
+    """
+    client, data = _client(), bytearray()
     with _client_errors(f"{SCHEME}{repository}/{name} could not be fetched"):
-        path = client.hf_hub_download(repository, name, revision=revision or None, **asked_by)
-        return read_input(Path(path), MOST_BYTES)
+        url = client.hf_hub_url(repository, name, revision=revision or None)
+        headers = client.utils.build_hf_headers(library_name="assignadd", library_version=__version__)
+        with client.get_session().stream("GET", url, headers=headers, timeout=SECONDS) as response:
+            if response.status_code != 200:
+                raise ValueError(f"the server answers {response.status_code} {response.reason_phrase}")
+            for part in response.iter_bytes():
+                data += part
+                if len(data) > most:
+                    raise ValueError(f"it has more than the {most:,} bytes that are read")
+    return bytes(data)
 
 
 def _fetch_checked(repository: str, name: str, revision: str, index: Index) -> bytes:
     """The bytes of a file of the repository, which must have the size and sha256 that the list of files says."""
-    data = _fetch(repository, name, revision)
     if name not in index.files:
         raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
+    data = _fetch(repository, name, revision, min(index.files[name].size, MOST_BYTES))
     if problem := index.files[name].problem(data):
         raise RunError(f"{SCHEME}{repository}/{name} {problem}")
     return data

@@ -176,17 +176,21 @@ def test_published_and_loaded_back(run, folder, tmp_path):
         # Well formed weights, but not those of the list: one bit of the last number differs.
         good = server.files[name_of(3, 20)]
         server.files[name_of(3, 20)] = good[:-1] + bytes([good[-1] ^ 1])
-        one, other, step, seed, nobody, outside, damaged = map(ask, [
+        server.files[name_of(3, 0)] += b"x"
+        one, other, step, seed, nobody, outside, damaged, longer = map(ask, [
             ("hf://owner/name", None, None), (f"hf://owner/name@{COMMIT}", 20, 7), ("hf://owner/name", 21, None),
             ("hf://owner/name", None, 4), ("hf://owner/nobody", None, None), ("hf://../name", None, None),
-            ("hf://owner/name", 20, 3),
+            ("hf://owner/name", 20, 3), ("hf://owner/name", 0, 3),
         ])  # fmt: skip
     assert one == flat(assignadd.load(run, 60, 3)) and other == flat(assignadd.load(run, 20, 7))
-    assert set(server.fetched) == {"files.json", "config.json", name_of(3, 60), name_of(7, 20), name_of(3, 20)}
+    weights = {name_of(3, 60), name_of(7, 20), name_of(3, 20), name_of(3, 0)}
+    assert set(server.fetched) == {"files.json", "config.json", *weights}
     assert step.endswith("has no weights of seed 3 at step 21; it has 0, 20, 60")
     assert seed.endswith("has no seed 4; it has 3, 7")
     assert nobody.startswith("RunError: hf://owner/nobody/files.json could not be fetched: ") and "\n" not in nobody
     assert outside.startswith("ConfigError: repo = '../name'")
+    assert longer.endswith(f"it has more than the {len(server.files[name_of(3, 0)]) - 1:,} bytes that are read")
+    assert not (tmp_path / "home").exists(), "the client's cache would take names of files from the server"
     assert damaged.startswith("RunError: ") and "its sha256 is not the manifest's" in damaged
 
 
