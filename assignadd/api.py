@@ -1,6 +1,6 @@
 """The package from Python: train, load, evaluate. The commands are built on these.
 
-What only one function needs is imported there: `assignadd train` loads nothing of phases and sweeps.
+A module that a single function needs is imported in it, so that `assignadd train` loads no phases and no sweeps.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def train(
 
 
 def _members(seeds: Any) -> list[Member]:
-    """The members of a stack, from whatever a caller gave as seeds; raises an error for what is no list of them."""
+    """The members of a stack, from the `seeds` of a caller: whole numbers or members, each once, else a ConfigError."""
     requested = list(seeds) if isinstance(seeds, Iterable) else []
     members = [Member(seed) if type(seed) is int else seed for seed in requested]  # True is an instance of int too
     all_accepted = all(isinstance(member, Member) for member in members)
@@ -104,7 +104,7 @@ def load(
 ) -> Any:
     """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given.
 
-    Of a run with a network of your own, `network`, it is your module with these weights.
+    For a run with a network of your own, name it as `network`: the result is your module with these weights.
     `run` may be published on the Hugging Face Hub: `hf://OWNER/NAME`, or `hf://OWNER/NAME@REVISION` (`assignadd[hub]`).
     """
     if isinstance(run, str) and run.startswith(SCHEME):
@@ -126,13 +126,13 @@ def evaluate(
 ) -> list[dict[str, Accuracy]]:
     """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew.
 
-    A model that diverged has no accuracies. A run with a task or a network of your own needs it, as in `train`. A
-    sequence with several answers counts as right if all of them are.
+    A model that diverged has no accuracies. For a run with a task or a network of your own, name these as in `train`.
+    A sequence with several answers counts as right if all of them are.
     """
     run = open_run(run)
     check_files(run, task, network)
     step, stack = run.at(step)
-    diverged = run.unsound(step, stack)  # by the index of each model
+    diverged = run.unsound(step, stack)  # reasons by the index of the model
     sound = [i for i in range(len(stack)) if i not in diverged]
     if not sound:
         return [{} for _ in range(len(stack))]

@@ -1,4 +1,4 @@
-"""What the compiler made, kept for the next start: files that this user alone can write, checked before they are read.
+"""Compiled code, kept for the next start in files that this user alone can write, and checked before it is read.
 
 Numba keeps compiled code as pickles, which can run code when they are read. Here a file counts only if its folder and
 the file itself belong to this user and nobody else can write to them, and if it carries the sha256 of its content and
@@ -82,7 +82,7 @@ class CodeCache(FunctionCache):
             return None
         try:
             return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
-        except Exception:  # as written, but for another installation: whatever is the matter, it can be compiled
+        except Exception:  # written by another installation, perhaps; whatever the error, the function can be compiled
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -123,14 +123,14 @@ def problem(folder: Path) -> str | None:
 
 @cache
 def _folder(beside: Path) -> Path | None:
-    """Where compiled code of a folder of source files is kept; None, after a line on stderr, where no place can be."""
+    """The folder that keeps the compiled code of a folder of source files; None, and a line on stderr, if none can."""
     name = f"assignadd_{hashlib.sha256(str(beside).encode()).hexdigest()[:16]}"
     places = [beside / "__pycache__", Path(AppDirs(appname="numba", appauthor=False).user_cache_dir) / name]
     if wanted := os.environ.get("NUMBA_CACHE_DIR"):
         places.insert(0, Path(os.path.abspath(wanted)) / name)
     problems = []
     for place in places:
-        # Without a home folder, the last one is a name that the working folder would give a meaning.
+        # Without a home folder the user's cache directory is a relative path, which would depend on the working folder.
         reason = problem(place) if place.is_absolute() else "there is no home folder"
         if reason is None:
             return place

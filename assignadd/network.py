@@ -133,7 +133,7 @@ class SlowMeasure(NamedTuple):
     only: Callable[[Network], bool] | None
 
 
-# Every slow function, to which `per_network` adds when a module that has one is imported.
+# All slow functions: `per_network` adds them when their modules are imported.
 SLOW: list[SlowMeasure] = []
 
 
@@ -205,7 +205,7 @@ def measure_ahead(
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
-    """The job of measuring a network: its result is stored, and those of the functions that it called."""
+    """The job of measuring a network: it stores the result, and the results of functions that `measure` called."""
 
     def new_results() -> dict[tuple[Any, ...], Any]:
         keys_before = set(network.results)

@@ -14,16 +14,16 @@ GRID, RULE, HATCH = "#E6E6E6", "#B0B0B0", "#B5B5B5"
 ANSWER, SPIKE = "#CFE3F5", "#FBE3D6"  # backgrounds of the answer and of a spike
 SHADE = "#E9E3B4"  # where the theorem's conditions hold, or where the model adds
 ON_LIGHT, ON_DARK = "#1F1F1F", "#FDFDFD"  # text on the cells of a heat map, which keep their colours on a dark screen
-# Those that figures outside the package use, as `COLORS.blue`.
+# Colours that figures outside the package use, as `COLORS.blue`.
 COLORS = SimpleNamespace(blue=BLUE, vermilion=VERMILION, green=GREEN, orange=ORANGE, ink=INK, grey=GREY)
-# By the number of variables in a sum.
+# Colours by the number of variables in a sum.
 BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
-# Of heat maps, by matplotlib's names.
+# Colour maps of heat maps, by matplotlib's names.
 SHARES = "Blues"  # from 0 up
 SIGNED = "BrBG"  # scores of either sign, white at 0; no box has its colours
 POSITIONS = "cividis"  # scores without a zero to show
 
-# Of the report page, as CSS variables: for a light and for a dark screen.
+# Colours of the report page, as CSS variables: for a light and for a dark screen.
 LIGHT = {
     "ink": "#1b1f24", "soft": "#57606a", "line": "#d8dee4", "back": "#ffffff", "card": "#f6f8fa", "link": "#0550ae",
     "good": "#116329", "bad": "#a40e26", "mixed": "#7a4a00",
@@ -34,7 +34,7 @@ DARK = {
     "good": "#7ee2a0", "bad": "#ffb1a8", "mixed": "#f2cc79",
     "good-back": "#10351d", "bad-back": "#4a1416", "mixed-back": "#3d2e0a",
 }  # fmt: skip
-# Of figures on a dark screen: what stands for each colour that would be lost on a dark background.
+# In figures on a dark screen, the replacement of each colour that would be lost on a dark background.
 DARK_FIGURES = {
     "#FFFFFF": DARK["back"], "#000000": "#ffffff", INK: DARK["ink"], GREY: "#9aa4af", PALE: "#21262d", GRID: "#2a3038",
     RULE: "#6b7480", HATCH: "#59616b", ANSWER: "#16364f", SPIKE: "#43291b", SHADE: "#3a371f",

@@ -124,8 +124,8 @@ class Measured:
     def over_evaluations_and_pairs(cls, shares: Sequence[float], n: int) -> Measured:
         """The median of the shares at several evaluations, all on the same `n` pairs of numbers, with its interval.
 
-        That of the median covers how the network changes, Wilson's which pairs were held out. The two errors are
-        independent, so their squares are added, separately on each side of the median.
+        The interval of the median covers how the network changes, Wilson's interval which pairs were held out. The two
+        errors are independent, so their squares are added, separately on each side of the median.
         """
         median, over_evaluations, over_pairs = _over_evaluations(shares, n)
         below = math.hypot(median - over_evaluations.low, median - over_pairs.low)
@@ -166,7 +166,7 @@ def highest(measured: Iterable[Measured | None]) -> Measured | None:
 
 
 def _extreme(which: Callable[..., Any], measured: Iterable[Measured | None]) -> Measured | None:
-    """`lowest` for `min`, `highest` for `max`; counted on what the number with this value was counted on."""
+    """`lowest` if `which` is `min`, `highest` if it is `max`; n and unit are those of the number with this value."""
     numbers = [number for number in measured if number is not None]
     if not numbers:
         return None
@@ -294,9 +294,9 @@ def _probability_of_success(
 
 @lru_cache(maxsize=2)  # a sweep has several thresholds; 130,000 curves take 30 MB
 def _grid_of_curves(settings: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """All curves of a grid of thresholds, widths and lapse rates, (3, curves), and what each says of these settings.
+    """All curves of a grid of thresholds, widths and lapse rates, (3, curves), and their log-probabilities.
 
-    That is log P(success) at every setting and then log P(failure) at every setting, (curves, 2 settings).
+    Of each curve these are log P(success) at every setting, then log P(failure) at every setting: (curves, 2 settings).
     """
     n_settings, span = len(settings), settings[-1] - settings[0]
     # Every sixteenth of the way from each setting to the next, so that the grid is fine where the settings are close.

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # a stream that was closed before Python started
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
-        with suppress(AttributeError):  # of a stream that is none of Python's own, as in a notebook
+        with suppress(AttributeError):  # a notebook replaces the stream by another class without this method
             getattr(sys, stream).reconfigure(errors="backslashreplace")  # where the terminal's encoding lacks a letter
     words = list(sys.argv[1:] if argv is None else argv)
     with _listening_for_ctrl_c() as interrupts:
@@ -198,7 +198,7 @@ def command_class(command: str) -> type:
 
 
 def _usage() -> str:
-    """What `assignadd --help` prints: every command in its group, with what it does."""
+    """The text of `assignadd --help`: every command in its group, with its description."""
     groups = ""
     for group, names in GROUPS.items():
         lines = [f"  {name:<10} {COMMANDS[name][1]}" for name in names]

@@ -1,7 +1,8 @@
 """From a command line to a command: a dataclass whose fields are its arguments and options.
 
-A field `n_seeds` is the option --n-seeds; a `positional()` one is given without its name; `out` is also -o. The text
-below a field is its help. argparse splits the words; every mistake is one line that says what is accepted.
+A field `n_seeds` is the option --n-seeds; `out` is also -o; the value of a `positional()` field is typed without a
+name. The text below a field is its help. argparse splits the words; every mistake is one line that says what is
+accepted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Argument:
 
     @property
     def metavar(self) -> str:
-        """What stands for the value in the usage and the help, such as RUN, N or {a,b}."""
+        """The placeholder of the value in the usage and the help, such as RUN, N or {a,b}."""
         if self.positional:
             name = self.name.upper()
             return name.removesuffix("S") if self.takes_many else name  # RUN... for the field `runs`
@@ -187,9 +188,10 @@ def _add(argument: Argument, group: Any) -> None:
     text = argument.help + (f" (default: {argument.default})" if has_default else "")
     shown = {"metavar": argument.metavar, "help": text.replace("%", "%%")}  # a single % is a placeholder of argparse
     if argument.positional:
-        # How many words it takes, in the notation of argparse; None for exactly one.
-        n_words = {(True, True): "+", (True, False): None, (False, True): "*", (False, False): "?"}
-        group.add_argument(argument.name, nargs=n_words[argument.required, argument.takes_many], **shown)
+        # The number of words in the notation of argparse; None for exactly one.
+        if_many, if_single = ("+", None) if argument.required else ("*", "?")
+        n_words = if_many if argument.takes_many else if_single
+        group.add_argument(argument.name, nargs=n_words, **shown)
     else:
         many = "+" if argument.takes_many else None
         group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)
@@ -233,8 +235,8 @@ def _config(values: dict[str, Any], settings: dict[str, Any]) -> Config:
 
 
 def _unknown_option(option: str, arguments: Sequence[Argument], command: str) -> str:
-    """The error for an option that a command does not have, and which one was probably meant."""
-    for argument in arguments:
+    """The error for an option that a command does not have; it names the option that was probably meant."""
+    for argument in arguments:  # somebody may type `--run X` where `X` alone is expected
         if argument.positional and option in argument.flags:
             word = argument.metavar
             return f"unknown option {option}; {word} is given without it: assignadd {command} ... {word}"

@@ -125,7 +125,7 @@ class Claims(Judging, Printing):
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
         """These arguments, with a network of the package where one is needed and none is given.
 
-        Refuses an --only that no claim answers to.
+        Refuses an --only that fits no claim.
         """
         from assignadd.paper.ledger import chosen
 
@@ -193,7 +193,7 @@ def record_table(records: Sequence[Record]) -> Table:
 
 
 def _result(label: str, line: Line) -> tuple[Any, ...]:
-    """What a claim and a further reading have in common, from verdict to sample, in the order of the columns."""
+    """The cells that both a claim and a further reading have: those of the columns from `verdict` to `sample`."""
     interval = None
     if line.low is not None and line.low != line.high:
         interval = f"{line.low:.4f} to {line.high:.4f}"
@@ -202,7 +202,7 @@ def _result(label: str, line: Line) -> tuple[Any, ...]:
 
 
 def _verdict(record: Record) -> str:
-    """A record's verdict for counting: "2 hold, 1 fails", "1 holds, 2 fail" and so on count as one, SOME_SEEDS."""
+    """The verdict under which a record is counted: SOME_SEEDS for all like "2 hold, 1 fails" and "1 holds, 2 fail"."""
     return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 

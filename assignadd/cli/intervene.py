@@ -168,7 +168,7 @@ class Interchange(OneModel, Printing):
         prepare("cpu", 1, run.config)
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
-        # What an alignment may lack in another architecture is an MLP in the last layer.
+        # An alignment is not defined for an architecture without an MLP in the last layer.
         missing = EXCHANGES.keys() - defined_alignments(run.config)
         not_defined = {name: lacking(run.config, LAST_MLP) for name in missing}
         for name, reason in not_defined.items():
@@ -181,8 +181,10 @@ class Interchange(OneModel, Printing):
         # Queries have a row for each number of variables.
         lines: dict[str, dict[str, Any]] = {}
         for name, accuracies in alignments.items():
-            by_variables = accuracies.get("by_variables", {})
-            lines |= {f"{name} {n_vars}-var": part for n_vars, part in by_variables.items()} or {name: accuracies}
+            if name not in QUERIES:
+                lines[name] = accuracies
+            for n_vars, of_sums in accuracies.get("by_variables", {}).items():
+                lines[f"{name} {n_vars}-var"] = of_sums
         table = Table(
             f"{run.name}, seed {seed}, step {step:,}",
             [*columns("variable", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
@@ -193,7 +195,7 @@ class Interchange(OneModel, Printing):
 
 
 def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dict[str, Any]]:
-    """For every alignment its interchange accuracies; for those of queries also by the number of variables in the sum.
+    """The interchange accuracies of every alignment; for alignments in QUERIES also by the number of variables.
 
     An alignment says which part of an activation should hold which variable of the program.
     """

@@ -106,7 +106,7 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
 
 
 def _many_models(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
-    """The accuracies of several models: a row for each evaluation set, whose label is that of its name."""
+    """The accuracies of several models: a row for each evaluation set; `labels` has the sets' labels by their names."""
     runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
     nothing = {"accuracy": None}  # of a set that a model's task does not have
     by_label = {
@@ -191,7 +191,7 @@ class Phases(ManyRuns, Parallel, Printing):
                         "train with --record.eval-every 100, or import several checkpoints"
                     )
         for run in runs_of(networks):
-            measured_table(run, self.cores)  # on all cores, and kept; the tables below read what it keeps
+            measured_table(run, self.cores)  # on all cores; the tables below read what this stores
         parts: list[Table | str] = [_phases_table(networks)]
         onsets = _onset_table(networks)
         if len(networks) == 1:
@@ -225,7 +225,7 @@ def read_networks(runs: Sequence[str], step: int | None, n: int, command: str = 
 
 
 def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list[Network]:
-    """Those of the networks that have one of these seeds, of whichever run; all of them if `seeds` is None."""
+    """The networks that have one of these seeds, in any of the runs; all networks if `seeds` is None."""
     available = sorted({network.seed for network in networks})
     if missing := [seed for seed in seeds or () if seed not in available]:
         raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, available))}")
@@ -247,7 +247,7 @@ def _phases_record(network: Network) -> dict[str, Any]:
 
 
 def _phases_table(networks: Sequence[Network]) -> Table:
-    """A row for each network: the steps at which it learned what, the ends of its spikes, its late variable."""
+    """A row for each network: the steps at which it learned each skill, the ends of its spikes, its late variable."""
     rows = []
     for network in networks:
         phases = phases_of(network)

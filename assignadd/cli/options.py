@@ -25,7 +25,7 @@ TRAJECTORY = "small-trajectory"  # of the package too: one network at several mo
 
 
 def positional(default: Any = MISSING) -> Any:
-    """A field that is given without its name; without a default it must be given."""
+    """A field whose value is typed without a name; it is required unless it has a default."""
     return field(default=default, metadata={"positional": True})
 
 
@@ -138,7 +138,7 @@ def run_or_newest(name: str | None) -> Run:
 
 
 def read_prompt(text: str, task: Task) -> list[int]:
-    """The tokens of a prompt as people type it; of two numbers alone too, with a line on stderr that says how."""
+    """The tokens of a prompt as people type it; two numbers alone get an assignment, which a note on stderr shows."""
     from assignadd.task.text import parse, with_assignment
 
     full = with_assignment(text, task)

@@ -79,7 +79,8 @@ def report_on_screen(
             status.update(f"drawing, judging {claim}")
 
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
-        with drawing_pictures(out, networks, populations, processes, of_user) as n_figures:  # meanwhile, in others
+        # Other processes draw while this one judges.
+        with drawing_pictures(out, networks, populations, processes, of_user) as n_figures:
             records = ledger(networks, judging.command, listener=listener, populations=populations, more=users_claims)
             status.update("drawing")
     index = write_page(out, networks, records, command, of_user)

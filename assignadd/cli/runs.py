@@ -73,7 +73,7 @@ class Show(OneRun, Printing):
     """
 
     def main(self) -> Output:
-        """What is known of a run, and the accuracies at its last evaluation."""
+        """The settings of a run, how it was made, and the accuracies at its last evaluation."""
         from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
@@ -256,7 +256,7 @@ class Tables(Printing):
 
 
 def _about(table: ShippedTable) -> dict[str, object]:
-    """What --json says of a table: its name, what it is about, its rows, and the command and commit that made it."""
+    """A table as --json describes it: its name, its subject, its rows, and the command and commit that made it."""
     command, commit = table.made_by
     rows = table.frame().height
     return {"name": table.name, "about": table.about, "rows": rows, "command": command, "commit": commit}

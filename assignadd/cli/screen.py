@@ -194,7 +194,7 @@ def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
 
 
 def _cut_lines(table: Table, most: int) -> list[Text]:
-    """A table without details, with as many rows as fit into `most` lines, and a line that says how to see the rest."""
+    """A table without details, with as many rows as fit into `most` lines, and a line that says how to see all."""
     title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
     headings, rows = _headings_and_rows(table)
     lines_for_rows = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
@@ -249,19 +249,19 @@ def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
 def _widths(shown: Sequence[_Cells], total: int) -> list[int]:
     """The width of each column, at most `total` characters in all; empty where even the narrowest do not fit.
 
-    Those that need the fewest characters more than their narrowest are served first, each with what it needs, but at
-    most an equal share of what is left.
+    Every column has its narrowest width, and then more, those first that lack least: each gets the characters that it
+    lacks to its widest, but at most an equal share of those that are left.
     """
     widths = [cells.narrowest for cells in shown]
-    left = total - sum(widths)
-    if left < 0:
+    characters_left = total - sum(widths)
+    if characters_left < 0:
         return []
-    wishes = [cells.widest - cells.narrowest for cells in shown]
+    lacking = [cells.widest - cells.narrowest for cells in shown]
     columns_left = len(shown)
-    for i in sorted(range(len(shown)), key=wishes.__getitem__):
-        extra = min(wishes[i], left // columns_left)
+    for i in sorted(range(len(shown)), key=lacking.__getitem__):
+        extra = min(lacking[i], characters_left // columns_left)
         widths[i] += extra
-        left -= extra
+        characters_left -= extra
         columns_left -= 1
     return widths
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assignadd.sweeps.plan import Plan
     from assignadd.sweeps.plan import Sweep as SweepSettings
 
-# Steps between evaluations: a sweep over seeds shows when a circuit forms, of others the end of training counts.
+# Steps between evaluations: a sweep over seeds shows when a circuit forms; in others the end of training counts.
 EVERY = {"seeds": 250}
 USUALLY_EVERY = 1000
 # More steps than any training has: a sweep keeps the newest optimizer state alone, from which it is continued.
@@ -47,7 +47,7 @@ class ManyModels(OnDevice, Printing):
     typed: str = ""  # the whole command line, for the record of how a table was made
 
     def plan(self, sweep: SweepSettings, out: Path) -> tuple[Plan, dict[str, Any]]:
-        """What remains to be trained of a sweep, and what --dry-run prints of it."""
+        """The plan of what remains to be trained of a sweep, and its summary, which --dry-run prints."""
         from assignadd.sweeps.plan import Machines, plan
 
         options.within("per_gpu", self.per_gpu, 1, 64)
@@ -144,7 +144,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
-    """What would be trained; `summary` is that of a plan, as --json prints it."""
+    """The summary of a plan for people; `summary` is the one that --json prints."""
     stack_sizes = summary["stacks"]
     rows = {
         "models": summary["cells"],

@@ -86,7 +86,7 @@ class Theory(Parallel, Printing):
         return Output(parts, document, verdicts)
 
     def _conclusion(self, records: Sequence[Record]) -> list[str]:
-        """The last lines: which statements do not hold, unless a table has them; how many hold; where more is."""
+        """The last lines: the statements that do not hold, unless a table shows all; how many hold; how to see more."""
         tested = [record for record in records if record.verdict in (HOLDS, FAILS, UNDECIDED)]
         not_holding = [record for record in tested if record.verdict != HOLDS]
         lines = [f"{_name(record)}, {record.verdict}: {record.claim}" for record in not_holding if not self.all]
@@ -142,7 +142,7 @@ def _beta_record(point: BetaPoint) -> dict[str, Any]:
 
 
 def _beta_parts(points: Sequence[BetaPoint]) -> list[Table | str]:
-    """A table with a row for each of some beta, and for which beta the conditions hold and the step composes.
+    """A table with a row for each of a few beta, and two lines: where the conditions hold, and where the step composes.
 
     A row has the theorem's conditions and bound, and the accuracies after two steps: the one that the theorem states,
     and the part of it after which both operands get the same attention.

@@ -1,6 +1,6 @@
 """assignadd train, assignadd train zoom; and the progress of training, also that of sweeps
 
-On a terminal lines are replaced, elsewhere (a log) some are added every half minute.
+On a terminal the lines are replaced; in a log new lines are added every half minute.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def train_on_screen(
 
 
 def named_measure(text: str, config: Config, member: Member, base: Observer | None) -> Observer:
-    """The observer of a function FILE.py:NAME beside another observer."""
+    """An observer that calls the function FILE.py:NAME of the user's, after the observer `base` if there is one."""
     from assignadd.measures.own import function_named, own_measure
 
     function, path = function_named(text)
@@ -189,8 +189,8 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
     """
     from assignadd.task.evalsets import all_sets
 
-    shown = [s for s in all_sets(task) if task.file is not None or s.name.endswith(" train")]
-    labels = {s.name: s.label.split(",")[0] for s in shown}  # such as "literals alone"
+    shown = [evalset for evalset in all_sets(task) if task.file is not None or evalset.name.endswith(" train")]
+    labels = {evalset.name: evalset.label.split(",")[0] for evalset in shown}  # such as "literals alone"
     screen = TrainingScreen(title, steps, "steps")
 
     def listener(progress: TrainingProgress) -> None:

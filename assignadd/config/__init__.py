@@ -243,7 +243,7 @@ def accepted(section: str, name: str) -> str | None:
 
 
 def _is_accepted(value: object, setting_field: Field[Any]) -> bool:
-    """Whether a value has the field's type and is within its limits; fields with rules for themselves take any."""
+    """Whether a value has the field's type and is within its limits; True for fields that have a check of their own."""
     limits = setting_field.metadata
     if "low" in limits:
         if value is None:
@@ -324,7 +324,7 @@ def _check_part(name: str, part: str, model: Model) -> None:
 
 
 def _check_schedules(config: Config) -> None:
-    """Raises a ConfigError where a part is frozen for no step, or literals are to come later but nothing else is."""
+    """Raises a ConfigError if a part is frozen for no step, or if literals come later and training has nothing else."""
     optim = config.optim
     if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
         earlier = f"a step before optim.frozen_until = {optim.frozen_until}"
@@ -381,7 +381,7 @@ class Member:
     """Pairs of a dotted name and a value, sorted by name."""
 
     def __init__(self, seed: int, settings: Mapping[str, Any] | None = None, **short: Any):
-        """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; None is the value of the others."""
+        """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; None stands for the others' value."""
         values = {**(settings or {}), **short}
         by_dotted_name = {SHORT_NAMES.get(name, name): value for name, value in values.items()}
         different = [(name, value) for name, value in by_dotted_name.items() if value is not None]

@@ -31,7 +31,7 @@ def did_you_mean(name: object, names: Iterable[object]) -> str:
 
 
 def one_of(name: object, names: Iterable[object]) -> str:
-    """What an error says is accepted instead of a name: one of these names, and which of them was probably meant."""
+    """The words in which an error lists the accepted names, and the one that was probably meant by `name`."""
     names = list(names)
     return f"one of {', '.join(map(str, names))}{did_you_mean(name, names)}"
 

@@ -65,7 +65,7 @@ def onset(
 ) -> Onset | None:
     """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None.
 
-    None if the curve never reaches the threshold to stay. What the step and its bounds are is explained in `Onset`.
+    None if the curve never reaches the threshold to stay. `Onset` explains the step and its bounds.
     """
     lower_ends, upper_ends = _intervals(values, n)
     i_reached = first_lasting(steps, values >= threshold, lasting)
@@ -112,13 +112,13 @@ class Spike:
     before: int
     """The last evaluation before the steepest step of the rise."""
     after: int
-    """The first one after it."""
+    """The first evaluation after the steepest step."""
     low: float
     high: float
     begin: int
     """The last evaluation with at most 10 % of the rise."""
     end: int
-    """The first one with at least 90 %."""
+    """The first evaluation with at least 90 % of the rise."""
 
     @property
     def rise(self) -> float:
@@ -136,8 +136,10 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     n = len(values)
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])  # of the first 0..n values
     squares = np.concatenate([[0.0], np.cumsum(values * values, dtype=float)])
-    cost = np.full(n + 1, -penalty)  # of the best fit of the first `end` values; there is one change less than plateaus
-    last_start = [0] * (n + 1)  # where its last plateau begins
+    # For each `end`, the cost of the best fit of the first `end` values, and where its last plateau begins. Below, each
+    # plateau adds a penalty, but there is one change fewer than plateaus: hence the negative cost at 0.
+    cost = np.full(n + 1, -penalty)
+    last_start = [0] * (n + 1)
     starts = np.array([0])
     for end in range(1, n + 1):
         deviations = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
@@ -158,8 +160,8 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
 def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> list[Spike]:
     """Every visible rise to a new level from step `since` on, in the order of the steps.
 
-    A rise in stairs is one. A recovery, to a level that was there before, is none, nor is a change of level that is
-    lost in the scatter of the curve.
+    A rise in several stairs counts once. A recovery to a level that the curve had before does not count, nor does a
+    change of level that is small against the scatter of the curve.
     """
     is_later = steps >= since
     steps, values = steps[is_later], values[is_later]
@@ -223,8 +225,8 @@ def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty
 def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> Delay:
     """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
-    That is the most that the rise, from 10 % to 90 % of the way, may last, as it begins and ends between evaluations.
-    It lasts longer than the distance of the evaluations that are inside it, whatever the noise of `n` sequences.
+    The rise from 10 % to 90 % of the way begins and ends between evaluations, so it lasts at most that long. It lasts
+    longer than the distance between any two evaluations whose intervals, for the noise of `n` sequences, lie inside it.
     """
     lower_ends, upper_ends = _intervals(values, n)
     is_above_beginning = lower_ends > spike.low + RISES_FROM * spike.rise

@@ -145,7 +145,7 @@ class Phases:
 
 
 def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -> Onset | None:
-    """When the lowest of these sets reached `level` to stay; None for never, or where the task has none of them."""
+    """When the lowest accuracy on these sets reached `level` to stay; None for never, or for a task without them."""
     if not curves.has(sets):
         return None
     return onset(curves.steps, curves.lowest(sets), curves.n, level)
@@ -192,7 +192,7 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
     onsets = []
     for evalset in RECORDED_SETS:
         if evalset.name in curves.accuracy:
-            # The levels of the phases: held-out sums as for addition, the rest as for binding and refinement.
+            # The levels of the phases: held-out sums as for addition, others as for binding and refinement.
             level = THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD
             onsets.append(_curve_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], level, curves.n))
     steps = columns["step"]

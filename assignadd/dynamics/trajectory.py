@@ -126,7 +126,7 @@ def read_measures(run: Run) -> polars.DataFrame | None:
 
 
 def measures_problem(run: Run) -> str | None:
-    """Why the table beside the run is not used, where there is one."""
+    """Why the table beside the run cannot be used; None if it can, or if there is no table."""
     try:
         _stored(run)
     except RunError as error:
@@ -150,7 +150,7 @@ def _stored(run: Run) -> polars.DataFrame:
 
 
 def _origin(run: Run) -> dict[str, str]:
-    """What a table depends on: the hash of the checkpoints, and that of the measuring code."""
+    """The hash of the checkpoints and that of the measuring code: a table with others is not used."""
     return {"checkpoints": run.fingerprint, "code": _code_version()}
 
 

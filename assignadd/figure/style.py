@@ -189,7 +189,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:
-    """Draws the colour bar of a heat map beside these axes; `placed` are matplotlib's options of where it stands."""
+    """Draws the colour bar of a heat map beside these axes; `placed` are matplotlib's options for its place."""
     first = axes if isinstance(axes, Axes) else axes[0]
     place = {"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed
     color_bar = first.figure.colorbar(image, ax=axes, **place)

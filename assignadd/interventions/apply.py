@@ -103,7 +103,7 @@ def donors_of(run: Run, step: int) -> Donors:
 
 
 def swapped(model: Stack, donor: Stack, component: str) -> Stack:
-    """A copy of the model with one component's weights taken from another model."""
+    """A copy of the model with the weights of one component taken from another model, the donor."""
     result = model.clone()
     names = [name for name in result.weights if name.startswith(_component_weights(component))]
     if not names:
@@ -193,7 +193,7 @@ class EditedModel:
         ]
 
     def _set_row(self, pattern: Pattern, positions: Positions) -> Edit:
-        """The edit that sets a query's attention: weights of one position add up, later keys get zero."""
+        """The edit that sets a query's attention. Weights of the same key add up; keys after the query get none."""
         row = torch.zeros(positions.tokens.shape, device=positions.tokens.device)  # (B, keys)
         for key, weight in pattern.weights.items():
             row += weight * positions.mask(key).float()
@@ -238,9 +238,9 @@ class EditedModel:
     ) -> tuple[Tensor, Bool[Tensor, "B T"]]:
         """The activation on the source prompt, and the mask of replaced positions.
 
-        A role of a single token takes the source's activation at the token with that role, and is not replaced if the
-        source has no such token, which is an error where nothing else would be. All other roles and positions take the
-        activation at the same position.
+        The value at a role of a single token, such as `equals`, is the source's at its token with that role. A source
+        without such a token replaces nothing there; it is an error if nothing else is to be replaced. At all other
+        roles and positions the value is the source's at the same position.
         """
         tokens = torch.tensor([parse(replace.source or "", self.task)], device=positions.tokens.device)
         source = Positions(self.task, tokens)

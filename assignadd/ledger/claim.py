@@ -52,7 +52,7 @@ ANOTHER_TASK = "This population has another task or architecture than the paper.
 
 
 def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
-    """A decorator that says which checkpoints a measure looks at; without it, it is the network's last one."""
+    """A decorator that says which checkpoints a measure looks at; without it, the network's last one is meant."""
 
     def mark(measure: Wrapped) -> Wrapped:
         measure.steps = steps  # type: ignore[attr-defined]
@@ -62,7 +62,7 @@ def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
 
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
-    """The checkpoints of a network that a measure looks at: what `uses` says, or else the last one."""
+    """The checkpoints of a network that a measure looks at: those that `uses` states, or else the last one."""
     steps: Steps = getattr(measure, "steps", lambda network: [network.step])
     return sorted(steps(network))
 
@@ -114,7 +114,7 @@ class Claim:
         cls, id: str, claim: str, measure: Measure | None = None, rule: Rule | None = None, comment: str = "",
         *, paper: str = NOT_REPORTED, **further: Any,
     ) -> Claim:  # fmt: skip
-        """A claim that the paper does not make; `paper` is what it says of the matter, `further` are other fields."""
+        """A claim that the paper does not make; `paper` is what the paper says of it, `further` are other fields."""
         return cls(id, OURS, claim, paper, measure, rule, comment, **further)
 
 
@@ -191,7 +191,7 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
     for reading in claim.readings:
         line = _line(claim, reading.measure, reading.rule, eligible, populations)
         readings.append(ReadingRecord(**vars(line), id=reading.id, says=reading.says))
-    # The first network that has a number, of which the record says more.
+    # The first network that has a number: the record names its checkpoints and adds the claim's detail about it.
     measured = {(result.run, result.seed) for result in main.by_seed}
     first = next((network for network in eligible if (network.name, network.seed) in measured), None)
     of_population = claim.measure is None and main.value is not None
@@ -205,7 +205,7 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
 
 
 def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: bool) -> str:
-    """What a record says beside its number, in sentences; `first` is the first network that has one."""
+    """The sentences of a record beside its number; `first` is the first network that has a number."""
     sentences = [main.reason]
     if main.value is not None or claim.rule is None:
         sentences.append(claim.comment)
@@ -242,7 +242,7 @@ def in_words(steps: Sequence[int]) -> str:
 
 
 def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Network], populations: Populations) -> Line:
-    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule."""
+    """One line of a claim's record: the number of `measure` (None: of the claim's measure), judged by the rule."""
     measure = measure or claim.measure or claim.seed_measure or claim.population_measure
     if measure is None or rule is None:
         return Line(verdict=UNMEASURED, rule=by_interval(rule) if rule else "")
@@ -264,7 +264,7 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
     """
     numbers: list[Measured] = []
     results: list[SeedResult] = []
-    undefined = ""  # why the measure is not defined for the last network for which it is not
+    undefined = ""  # if the measure is not defined for some networks: the reason for the last of these
     for network in networks:
         try:
             number = measure(network)
@@ -292,8 +292,8 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
 def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> Line:
     """The share of seeds in which the claim holds, among those to which it applies.
 
-    The interval covers the sample of seeds, and those that are undecided, which may hold or not: its low end is that of
-    the share if none of them holds, its high end that if all do.
+    The claim may hold in an undecided seed, or not. So the low end of the interval is that of the share if it holds in
+    no undecided seed, the high end that of the share if it holds in all of them.
     """
     numbers = [(seed, measure(seed)) for seed in populations.seeds]
     results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]

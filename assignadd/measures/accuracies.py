@@ -100,7 +100,7 @@ def end_steps(network: Network) -> list[int]:
 
 
 def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) -> dict[str, EndAccuracy]:
-    """The accuracies at a network's last checkpoints, on fresh sequences each, for every set that is not empty.
+    """The accuracies at a network's last checkpoints, at each on fresh sequences, for every set that is not empty.
 
     The network's number of sequences is divided among the checkpoints, with at least 2,000 for each. `first` is the
     place of the first set among all sets of an exam, which decides its sequences.

@@ -29,7 +29,7 @@ from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.positions import with_values
 
 # A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
-# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the rest .015 / F.
+# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the others .015 / F.
 LEAST_SHARE = 0.5
 
 
@@ -82,8 +82,8 @@ def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
 def double_preference(stack: Stack) -> Float[Tensor, " M"]:
     """How far the circuit prefers 2n and 2m to other wrong answers to n + m, over all pairs n != m (cf. App. C's M_k).
 
-    The mean advantage of their logits over the mean of the other wrong answers, divided by that of the right answer:
-    0 without such a preference, 0.5 in M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}.
+    It is the mean advantage of their logits over the mean of the other wrong answers, divided by the advantage of the
+    right answer: 0 without such a preference, 0.5 in M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}.
     """
     task = stack.config.task
     n = torch.arange(task.modulus, device=stack.flat.device)
@@ -222,10 +222,10 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     """The accuracies of the circuit with frequencies removed."""
     is_of_network, preactivations = network_frequencies(stack), number_preactivations(stack)
     accuracies = []
-    # The rest is computed as `restricted_to` too: the difference of all and the first part would leave rounding errors
-    # instead of a constant where no frequency is left, and a network can tell such errors apart.
-    for is_left in (is_of_network, ~is_of_network):  # (M, F)
-        of_models = zip(preactivations.split(1), is_left, strict=True)
+    # Neither part is computed as all minus the other: if a part has no frequency, that would give rounding errors
+    # instead of a constant, and the circuit's answers depend on them.
+    for is_kept in (is_of_network, ~is_of_network):  # (M, F)
+        of_models = zip(preactivations.split(1), is_kept, strict=True)
         filtered = torch.cat([restricted_to(of_model, frequencies) for of_model, frequencies in of_models])
         is_right = is_answer(stack.config.task, best_answers(filtered, mlp_readout(stack)))
         accuracies.append(is_right.to(filtered.dtype).mean((1, 2)))

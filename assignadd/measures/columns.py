@@ -98,12 +98,15 @@ class Measure:
 # between 0 and 1 has at most the variance of a share with the same mean.
 # The value of a layer is that of its best head (`measures.routing`).
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
-    """An attention pattern in each layer; `of_figure` is for the layer in which the paper has it."""
+    """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
+
+    `of_figure` are the fields that say how figures show it; outside the paper's layer, lines are dense.
+    """
     measures = []
     for layer in LAYERS:
-        names = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
+        name_of_layer, label_of_layer = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
         of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
-        measures.append(Measure(*names, unit, level, SEQUENCES, **of_figure | of_layer))
+        measures.append(Measure(name_of_layer, label_of_layer, unit, level, SEQUENCES, **of_figure | of_layer))
     return measures
 
 

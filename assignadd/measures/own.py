@@ -2,8 +2,8 @@
 
 The function takes a stack and returns a number for each model, as our measures do: a tensor (M,), which is the column
 of the function's name, or a dict with such a tensor for each column. A measure that samples sequences takes
-(stack, configs, seen). Not a function of one network: what is written for a stack also answers for one model, a
-trajectory and a whole sweep, on the device that trains.
+(stack, configs, seen). A function of a stack, and not of one network, also serves a trajectory and a whole sweep, on
+the device that trains.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ EXPECTED = "a function of a stack that returns a number for each model, (M,), or
 
 
 def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, Any]]:
-    """What a function of the user's returns for a stack, as a dict of numbers by column for each model.
+    """For each model of a stack, the numbers that a function of the user's returns, by column.
 
-    A function that has three parameters without defaults is called with (stack, configs, seen), and may return such a
-    list itself.
+    A function that has three parameters without defaults is called with (stack, configs, seen), and may itself return
+    such a list of dicts.
     """
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)
@@ -101,7 +101,7 @@ def own_measure(
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")
     path_of_source = Path(inspect.getsourcefile(function) or "")
     file = path_of_source if path_of_source.is_file() else None  # none in a notebook
-    configs = [member.config(config)] * 2  # two models: a number for each is not a single one
+    configs = [member.config(config)] * 2  # of one model alone, a single number would pass for a number of each model
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
@@ -118,7 +118,7 @@ def own_measure(
 
 
 def _text(function: Function) -> bytes:
-    """The text of a function; where Python has not kept it, as for standard input, what it was compiled to."""
+    """The text of a function; its bytecode where Python has not stored the text, as for standard input."""
     try:
         return inspect.getsource(function).encode()
     except (OSError, TypeError):

@@ -84,11 +84,14 @@ def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool
 
 
 class Counts(NamedTuple):
-    """A pattern in every sequence; over several, rate and mass are the sums of hits and mass divided by the cases'."""
+    """Counts of a pattern in every sequence: the rate over several sequences is their hits divided by their cases.
 
-    hits: Tensor  # (..., B, heads): how often the keys with the most attention are the right ones
-    mass: Tensor  # (..., B, heads): the attention to the right ones
-    cases: Tensor  # (..., B): out of how many
+    The mass over several sequences is the sum of their masses divided by their cases.
+    """
+
+    hits: Tensor  # (..., B, heads): the number of cases in which the keys with the most attention are the right ones
+    mass: Tensor  # (..., B, heads): the attention to the right keys, added up over the cases
+    cases: Tensor  # (..., B): 1 for `=`, the number of assigned numbers for a pattern of these
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:

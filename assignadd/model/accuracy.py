@@ -20,7 +20,7 @@ from assignadd.task.sampler import Batch, EmptySetError, Sampler
 class Exam:
     """`n` fixed sequences of each of several evaluation sets for every model of a stack, drawn from its split and seed.
 
-    A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where only some models have
+    A set that no model has a sequence for (no held-out pair, no banned slot) is left out. If only some models have
     none, `offered` (M, sets) is False for them, and none of their answers there counts as correct. The sequences of a
     set are drawn from the step of the evaluation stream that is `first_step` plus its place among the sets. `seen`
     are the splits of the models: which pairs of numbers training adds, (M, N, N) for two operands.
@@ -74,7 +74,7 @@ END_EVALUATIONS, END_SHARE = 10, 0.1
 
 
 def end_of_training(steps: Sequence[int]) -> list[int]:
-    """Those of a run's evaluations, which were at these `steps`, that decide what it achieves: the last ones.
+    """The steps of the last evaluations, by which a run is judged; `steps` are those of all its evaluations.
 
     They are at most ten, and none is before the last tenth of the training.
     """

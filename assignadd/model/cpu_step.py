@@ -180,19 +180,19 @@ class Update(NamedTuple):
 
 
 def threads_for(sequences: int) -> int:
-    """On how many threads so many sequences pass: as many as torch has, unless each would have too few of them."""
+    """The number of threads for this number of sequences: as many as torch has, unless each would have too few."""
     if not has_threads():
         return 1
     return max(1, min(torch.get_num_threads(), sequences // FEWEST_SEQUENCES))
 
 
 def chunk_size(sequences: int) -> int:
-    """How many of so many sequences pass together: a chunk with MKL, all with other libraries, which gain little."""
+    """The number of sequences that pass together: a chunk with MKL, all with other libraries, which gain little."""
     return min(sequences, CHUNK) if torch.backends.mkl.is_available() else sequences
 
 
 class CompiledGradient:
-    """Computes loss and gradient of one model, or trains it for several steps, in the memory of its stack of one."""
+    """Computes loss and gradient of one model, or trains it for several steps: the weights of a stack of one model."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
@@ -205,8 +205,11 @@ class CompiledGradient:
         """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
         loss, never = self.flat.new_empty(1), torch.full((1,), -1)
         none = np.zeros(0, np.float32)
-        one_step = Update(none, none, none, none, np.zeros(1), 0.0, 0.0, 0.0, 0.0, 0)  # which updates no weight
-        self._run(batch, loss, never, one_step)
+        without_weights = Update(
+            weights=none, grad=none, mean=none, square=none, rates=np.zeros(1),
+            weight_decay=0.0, beta1=0.0, beta2=0.0, eps=0.0, first_step=0,
+        )  # fmt: skip
+        self._run(batch, loss, never, without_weights)
         return loss
 
     def train(
@@ -314,7 +317,9 @@ def _integers(x: Tensor) -> Array:
 
 def _sizes(w: WeightArrays, n: int) -> dict[str, int]:
     """The value of each letter in the shapes above, for `n` sequences that pass together."""
-    (K, d), T, dh, (h, N) = w.E.shape, len(w.pos), w.Q1.shape[1], (len(w.W_out), w.U.shape[1])
+    K, d = w.E.shape
+    T, dh = len(w.pos), w.Q1.shape[1]
+    h, N = len(w.W_out), w.U.shape[1]
     C = K + T
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
     return {"K": K, "T": T, "C": C, "S": S, "d": d, "dh": dh, "h": h, "N": N, "n": n}

@@ -42,7 +42,7 @@ _loaded: dict[NetworkFile, Loaded] = {}
 def described(network: Factory | str | Path, task: Task) -> NetworkFile:
     """The description of a network of the user's, after it was tried on tokens of this task.
 
-    It is given as a factory, or as a file that defines NETWORK, which is executed. `loaded` knows it from then on.
+    It is a factory, or a file that defines NETWORK, which is executed. From then on `loaded` returns it.
     """
     if isinstance(network, str | Path):
         factory, source = user_object(Path(network), NAME)

@@ -386,7 +386,7 @@ def _measured(run: Run, model: int, steps: Sequence[int]) -> dict[str, np.ndarra
 
     Some checkpoints at a time are in memory, as a stack.
     """
-    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])  # all its columns would take longer
+    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])  # a part of it: all takes longer
     parts: list[dict[str, np.ndarray]] = []
     for start in range(0, len(steps), CHUNK):
         stack = run.trajectory(steps[start : start + CHUNK], model)

@@ -81,7 +81,7 @@ def export(
 def _index(
     models: list[dict[str, Any]], networks: Sequence[Network], settings: Settings, command: str
 ) -> dict[str, Any]:
-    """What the page reads first: all models, the network that the story is about, and populations of its task.
+    """The data that the page reads first: all models, the network of the story, and populations of its task.
 
     `models` are what `_export_model` returned for the networks.
     """

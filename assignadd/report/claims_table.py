@@ -18,7 +18,7 @@ from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UN
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
 # The order in which verdicts are sorted and counted.
 ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-# What has changed since the paper, which the table can be filtered by.
+# How a verdict differs from the paper; the table can be filtered by this.
 AS_STATED, NOT_AS_STATED, NEW = "as the paper says", "not as the paper says", "not in the paper"
 OTHER_NETWORK = "another verdict than the paper's own network"
 CHANGES = {HOLDS: AS_STATED, FAILS: NOT_AS_STATED, SOME_SEEDS: NOT_AS_STATED}
@@ -89,7 +89,7 @@ def _filters(kind: str, groups_of_rows: Sequence[Sequence[str]]) -> str:
 
 
 def _since_the_paper(record: Record) -> list[str]:
-    """What has changed since the paper: against its statement, and against what its own network gives here."""
+    """How a verdict differs from the paper: from its statement, and from the verdict on its own network."""
     verdict = group(record.verdict)
     changes = []
     if record.label == OURS or record.paper == NOT_REPORTED:

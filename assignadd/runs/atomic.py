@@ -145,9 +145,9 @@ def lock(fd: int) -> bool:
 
 def _write_all(fd: int, data: bytes) -> None:
     """Write all bytes, of which the system may take a part at a time."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(fd, remaining) :]
 
 
 def _sync_directory(path: Path) -> None:

@@ -59,7 +59,10 @@ def read_config(path: Path, base: Config) -> Config:
 
 
 def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = None) -> Config:
-    """The configuration with this task and network of the user's; those that it names already must have been given."""
+    """The configuration with this task and network of the user's.
+
+    A UserError if the configuration names a task or a network of the user's that this process has not loaded.
+    """
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
 

@@ -25,7 +25,7 @@ MOST_SETTINGS, MOST_BYTES = 16 << 20, 1 << 30
 def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 0) -> bytes:
     """The bytes of a file that a user names, or its `first` bytes.
 
-    An OSError for what is not a regular file, or where that is more than `most` bytes.
+    Raises an OSError if it is not a regular file, or if these are more than `most` bytes.
     """
     fd = os.open(path, os.O_RDONLY | atomic.AT_ONCE | flags)
     try:
@@ -44,7 +44,7 @@ def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 
 def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
     """The bytes of the file `name` in one of our folders, or its `first` bytes.
 
-    A RunError for what is missing, and for what `read_input` refuses or is reached through a link.
+    Raises a RunError if the file is missing, is refused by `read_input`, or is reached through a link.
     """
     path = folder / name
     if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):

@@ -208,7 +208,7 @@ class Run:
         return step, self.checkpoint(step)
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
-        """Why models of the checkpoint at `step` cannot be measured, by their index; the others are not in it.
+        """Why models of the checkpoint at `step` cannot be measured, by their index; empty if all can be.
 
         A model cannot be measured if it had diverged by then, or if its weights are not finite.
         """

@@ -128,9 +128,9 @@ class Observed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """FILE.py:FUNCTION."""
     source: Sha256
-    """Of the text of the function, or what it was compiled to where there is no text."""
+    """The hash of the function's text, or of its bytecode where there is no text."""
     file: Sha256 | None
-    """Of the file; None where it is defined in no file, but in a notebook."""
+    """The hash of the file; None if the function is defined in a notebook."""
     columns: dict[str, str]
     """What each of its columns means."""
 

@@ -62,7 +62,8 @@ class Writer(Run):
     """A run held for writing, by `Writer.hold`."""
 
     notes: list[str]
-    """What is damaged in a finished run, which is left unchanged; of another, what may change the last bits."""
+    """Lines on what is damaged in a finished run, which is left unchanged; or on what may change the last bits of an
+    unfinished one."""
 
     def __init__(self, path: Path, environment: Environment):
         """Brings an unfinished run back to its newest training state, and verifies a finished one."""
@@ -165,7 +166,7 @@ class Writer(Run):
         self._digest = digest
 
     def _save(self, name: str, step: int, data: bytes) -> File:
-        """The entry of a file for the manifest, once the file is written; one that is committed already is left."""
+        """The manifest's entry for a file, which is written here unless it is committed already."""
         blob = Blob.of(data)
         committed = self.manifest.files.get(name)
         path = self.path / name
@@ -205,7 +206,7 @@ class Writer(Run):
             atomic.discard(self.path / name)
 
     def _undo(self, names: Iterable[str]) -> None:
-        """After a commit of these files that failed: back to the manifest on disk, which alone decides."""
+        """Goes back to the manifest on disk, which alone decides, after a commit of these files has failed."""
         self._continue_with(read_manifest(self.path))
         for name in names:
             if name not in self.manifest.files:

@@ -1,4 +1,4 @@
-"""Studies in files: a folder with study.py, or a single file, anybody's; their tables and figures; how one is run.
+"""Studies in files: how the studies of a folder with study.py, or of a single file, are read, run and drawn.
 
 The file holds `STUDY`, or `STUDIES`, a tuple of them, and may hold `draw(tables, figure)` with `SIZE` in inches, for a
 figure other than the one that every study has. The table of a study is NAME.parquet beside it, with its provenance in
@@ -44,7 +44,7 @@ def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]
 
 
 def _stated_in(module: ModuleType) -> Sequence[Any]:
-    """What STUDIES of a file holds, otherwise its STUDY, otherwise None; nothing is checked."""
+    """The STUDIES of a file, or else a list of its STUDY, of None where it has neither; nothing is checked."""
     return getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
 
 

@@ -1,4 +1,4 @@
-"""What a study is: a question, cells of settings to train with many seeds, and rules that are stated beforehand.
+"""Studies: a question, cells of settings to train with many seeds, and rules that are stated beforehand.
 
 A rule is about a number of the cells; sentence and identifier of each statement follow from both.
 
@@ -237,7 +237,7 @@ class Study:
     early_steps: tuple[int, ...] = ()
     """Columns whose values in the course of training the table has, and the steps."""
     observe: Observer | None = None
-    """What measures the networks during training; if None, as in a sweep."""
+    """The observer that measures the networks during training; if None, that of every sweep."""
     outcomes: tuple[str, ...] = ("adds", "binds", "refines")
     """The outcomes whose shares its figure and its summary show."""
     numbers: tuple[str, ...] = ("addition at", "binding at")
@@ -273,13 +273,13 @@ class Study:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What the columns of its table mean, by name; what the study says itself counts before the rest."""
+        """What the columns of its table mean, by name; a meaning that the study states replaces ours."""
         exams = {final_column(name): f"accuracy ({label})" for name, label in EVALUATION_SETS.items()}
         return exams | LABELS | dict(self.columns)
 
     @property
     def config(self) -> Config:
-        """The settings that cells have where they say nothing else."""
+        """The settings of the networks, which those of their cells are added to."""
         return replace(self.base, optim=replace(self.base.optim, steps=self.steps))
 
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
@@ -298,7 +298,7 @@ class Study:
 
     @property
     def observer(self) -> Observer | None:
-        """What measures the networks during training; None for what measures those of any sweep."""
+        """The observer that measures the networks during training; None for that of every sweep."""
         if self.observe is not None:
             return self.observe
         return partial(FinalMeasures, self.measure) if self.measure is not None else None

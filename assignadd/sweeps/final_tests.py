@@ -1,4 +1,4 @@
-"""What is measured of every model of a sweep: after its last step the paper's tests in full, and a large evaluation."""
+"""The measures of every model of a sweep: after its last step the paper's tests in full, and a large evaluation."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def end_exams(
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and rates of its attention patterns.
 
-    No rates where the task or the network is the user's own.
+    There are no rates if the task or the network is the user's own.
     """
     n = stack.config.record.final_sequences
     if n == 0:
@@ -150,8 +150,8 @@ def _on_every_set(
 class SweepObserver(ProgressObserver):
     """Measures the models of a sweep during training: at each evaluation a row of measures per model.
 
-    As far as the settings ask for them: the cheap measures, the exams of the last evaluations and, after the last step,
-    the paper's tests and the final exam. The accuracies of exams and tests are under "tests" of the row.
+    A row has, as far as the settings ask for them, the cheap measures, the exams of the last evaluations and, after the
+    last step, the paper's tests and the final exam. The accuracies of exams and tests are under "tests".
     """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):

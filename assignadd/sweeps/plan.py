@@ -55,10 +55,10 @@ class Sweep:
 
     name: str
     config: Config
-    """What cells have where they say nothing else."""
+    """The settings of all models, which those of their cells are added to."""
     cells: tuple[Member, ...]
     observe: Callable[..., Any] | None = None
-    """What measures the models in training (`training.trainer.Observer`); if None, `final_tests.SweepObserver`."""
+    """The observer of the models in training (`training.trainer.Observer`); if None, `final_tests.SweepObserver`."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:
@@ -275,14 +275,14 @@ def bytes_per_model(config: Config) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep has to train, and where."""
+    """The stacks that a sweep has to train, and where it trains them."""
 
     sweep: Sweep
     machines: Machines
     jobs: list[Job]
 
     def dry_run(self) -> dict[str, Any]:
-        """What would be trained, in numbers by name, as --dry-run prints it."""
+        """The numbers of the plan by name, as --dry-run prints them."""
         return {
             "cells": len(self.sweep.cells),
             "steps": self.sweep.config.optim.steps,

@@ -64,8 +64,8 @@ class SeedCurves:
     def along_the_end(self, name: str) -> tuple[list[float], int]:
         """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
-        They come from the exams at the end of training. Tables of an earlier version lack these: then from the recorded
-        evaluations, or, for a set that was not recorded, from the final exam alone.
+        They are those of the exams at the end of training. Tables of an earlier version lack these exams: then they are
+        those of the recorded evaluations or, for a set that was not recorded, that of the final exam alone.
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
@@ -103,7 +103,7 @@ class SeedCurves:
 
 
 def _shares_of(stored: np.ndarray, n: int) -> tuple[list[float], int]:
-    """Shares of `n` sequences as exact counts make them, and `n`: in single precision 1,900 of 2,000 is below .95."""
+    """The shares as whole counts divided by `n`, and `n`. As tables store it, 1,900 / 2,000 would be below .95."""
     return (np.round(stored.astype(float) * n) / n).tolist(), n
 
 

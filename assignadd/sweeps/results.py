@@ -84,7 +84,10 @@ def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[st
 
 
 def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
-    """How many models of a sweep diverged, bind in the end, or do neither; what is the user's own does not bind."""
+    """How many models of a sweep there are, how many diverged, and how many of the others bind in the end, or do not.
+
+    For a task or a network of the user's own, binding has no meaning: all others were just trained.
+    """
     is_own = has_code_of_user(sweep.config)
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
     for columns in by_network(table, [column_of(name) for name in sweep.varied]):

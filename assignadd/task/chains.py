@@ -6,8 +6,9 @@ does not count: a number, at any place before the end of the group. The groups a
 order.
 
 Where v operands are variables and there are n assignments, each operand's group has at most n // v of them: the number
-of its links is uniform on 0..min(h, n // v - 1), and its variable is assigned twice with probability rho if there is
-room. Distractors' groups follow, by the same law, each with all assignments that are left, until none is left.
+of its links is uniform on 0..min(h, n // v - 1), and its variable is assigned twice with probability rho if one more
+assignment is allowed. Groups of distractors follow by the same law, each of at most all assignments that are left,
+until none is left.
 """
 
 from __future__ import annotations

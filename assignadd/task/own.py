@@ -1,4 +1,4 @@
-"""Tasks of the user's own: what one is, what it draws from, and how a run recognises it.
+"""Tasks of the user's own: their definition, their random numbers, and how a run recognises them.
 
     class Copying:
         n_tokens, length, n_answers = 9, 8, 8
@@ -252,7 +252,7 @@ class UserSampler:
             random_words = RandomWords(row, seeds, step, self._stream)
             tokens, answers = _checked(self._task, self._file, random_words, self._set)
             tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
-            if random_words._blocks:  # numbers were drawn, and those of another step are others
+            if random_words._blocks:  # numbers were drawn: at another step they are others
                 return Batch(tokens, answers)
             first_step = (0,) * (len(axes) - 2)
             self._fixed[rows, first_row] = Batch(tokens[first_step].clone(), answers[first_step].clone())
@@ -264,7 +264,7 @@ def sampler_of(
     tasks: Sequence[Task], seen: Tensor, seeds: Sequence[int], evalset: EvalSet | None = None,
     device: str | torch.device = "cpu",
 ) -> Sampler | UserSampler:  # fmt: skip
-    """What draws sequences of these tasks: those of training, or of an evaluation set."""
+    """The sampler of the sequences of these tasks: those of training, or of an evaluation set."""
     if tasks[0].file is not None:
         return UserSampler(tasks[0].file, seeds, evalset.name if evalset else None, device)
     return Sampler(tasks, seen, seeds, evalset, device)

@@ -115,7 +115,7 @@ def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
 
 
 def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
-    """For each draw of a sequence the number of the random word that it begins, or 0 if it uses the rest of the last.
+    """For each draw of a sequence the number of the random word that it begins; 0 if it uses what the last draw left.
 
     `bounds` are the largest bounds that the draws can have, in their order. Word 0 decides the kind of the sequence and
     is not used for draws.

@@ -71,7 +71,7 @@ class SamplingTables:
     pairs: Int[Tensor, "M P k1"]
     """The values of each tuple, and its answer."""
     new_words: tuple[int, ...]
-    """For each draw, the number of the random word that it begins, or 0 if it uses the rest of the last
+    """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
     (`randomness.word_of_each_draw`)."""
 
 
@@ -158,7 +158,7 @@ class Sampler:
         return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self.tables)
 
     def _sample_in_tensors(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """What `sample` returns, by tensor operations on any device; the compiled code must return the same."""
+        """The sequences of `sample` by tensor operations, on any device; the compiled code must return the same."""
         tables, device = self.tables, self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
         step = torch.as_tensor(step, device=device)

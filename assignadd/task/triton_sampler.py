@@ -112,10 +112,10 @@ def draw_sequences(
 ):  # fmt: skip
     """Stores a block of the sequences of one step and model, as `Sampler._assemble` assembles them.
 
-    NEW_WORDS[i] is the random word that draw i begins, 0 if it uses the rest of the last. The draws are in the order of
-    `Sampler._bounds`: the number of assignments, K slots, the choice of operands, their values, PREFIX - 2 PADs, MOST
-    distractors' variables, MOST numbers. MOST_COLUMNS, V_COLUMNS and T_COLUMNS are the numbers of columns of matrices
-    with a row for each sequence, powers of two.
+    NEW_WORDS[i] is the random word that draw i begins; 0 if it uses what the last draw left. The draws are in the order
+    of `Sampler._bounds`: the number of assignments, K slots, the choice of operands, their values, PREFIX - 2 PADs,
+    MOST distractors' variables, MOST numbers. MOST_COLUMNS, V_COLUMNS and T_COLUMNS are the numbers of columns of
+    matrices with a row for each sequence, powers of two.
     """
     m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -92,7 +92,7 @@ def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
             do()
     torch.cuda.current_stream().wait_stream(warm_up_stream)
     graph = torch.cuda.CUDAGraph()
-    # A graph of an earlier stack that is freed during a capture makes it fail: so before it, and not in it.
+    # A capture fails if a graph of an earlier stack is freed meanwhile: garbage is collected before, and not during it.
     gc.collect()
     gc_was_enabled, stream = gc.isenabled(), torch.cuda.current_stream()
     gc.disable()
@@ -100,7 +100,7 @@ def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
         with torch.cuda.graph(graph):
             do()
     finally:
-        torch.cuda.set_stream(stream)  # a capture that fails leaves its own
+        torch.cuda.set_stream(stream)  # a capture that fails leaves its own stream as the current one
         if gc_was_enabled:
             gc.enable()
     return graph

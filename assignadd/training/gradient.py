@@ -209,10 +209,10 @@ TensorGradient = TableGradient | ReferenceGradient
 
 
 def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> CompiledGradient | TensorGradient:
-    """What computes loss and gradient of these models, the fastest way there is for them.
+    """The fastest function there is for loss and gradient of these models.
 
-    When it is called with a batch, it returns the mean cross entropy of each model, (M,), and writes the gradients into
-    its `flat`, (M, P).
+    Called with a batch, it returns the mean cross entropy of each model, (M,), and writes the gradients into its
+    attribute `flat`, (M, P).
     """
     if slot_scores:
         require(stack.config, "optim.slot_score")

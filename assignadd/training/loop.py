@@ -35,7 +35,7 @@ MOST_COMMITS = len(LOG_SPACED)
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """What a listener learns at the start and after every beat."""
+    """The state of a training, which a listener is told at the start and after every beat (`BEAT` steps)."""
 
     step: int
     losses: list[float]
@@ -75,7 +75,8 @@ def train_run(
     `begin` brings the trainer of a new run, which holds the initial weights of the seeds, to where that run starts; by
     default, to step 0 with the weights that the settings ask for (`start`). `observe(configs, seen)` returns a function
     that is called with the models every `record.measure_every` steps and after the last step; what it returns is stored
-    in the metrics under `measures`. What an observer has as `observed` is kept in the run, which goes on with it alone.
+    in the metrics under `measures`. The run stores the attribute `observed` of an observer, if it has one, and goes on
+    with the same alone.
     """
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
@@ -116,8 +117,9 @@ class Commits:
     def commit(self, step: int, **parts: Any) -> None:
         """Begins to save parts of this step, which nothing may change later, by `Writer.commit(step, **parts)`.
 
-        The `rows` may be an iterator that waits for an evaluation. This call waits while too many commits are begun. An
-        optimizer state, the largest part, waits until all before it are saved: a kill loses no state but the newest.
+        The `rows` may be an iterator that waits for an evaluation. This call waits while too many commits are not yet
+        saved. One with an optimizer state, the largest part, waits for all before it, so that a kill loses no state but
+        the newest.
         """
         most_waiting = 1 if parts.get("state") else MOST_COMMITS
         while len(self._begun) >= most_waiting:

@@ -158,8 +158,8 @@ class _Calls:
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
     """(i, function(arguments[i])) for every argument, as they finish, in `processes` processes of one thread each.
 
-    In this process, one after the other, where only one is asked for or the system cannot fork. What the function
-    returns is sent here. The function must not use Polars, whose threads a forked process does not have.
+    If `processes` is one, or if the system cannot fork, this process makes the calls, one after the other. Results are
+    sent to it. The function must not use Polars, whose threads a forked process does not have.
     """
     pool = _Calls(function, arguments).in_processes(processes)
     if pool is None:
@@ -205,7 +205,7 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 
 
 def _serve(pipe: Connection, items: Sequence[Any], parent: int) -> None:
-    """What a forked process does until it is killed: calls methods of the items, whose names come through the pipe.
+    """Calls methods of the items, whose names come through the pipe, in a forked process until it is killed.
 
     The reply is a pair: whether it failed, and the results for all items or the text of the error.
     """

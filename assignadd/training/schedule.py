@@ -1,4 +1,4 @@
-"""What changes in training: learning rates, frozen parts, literals withheld at first, and scores added for a time."""
+"""Changes during training: of learning rates, frozen parts, literals withheld at first, scores added for a time."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class SlotScores:
 
 
 class LiteralsLater:
-    """A sampler that draws as the sampler `at_first` before step `literals_from`, one for each model, then as `always`.
+    """A sampler that draws as `at_first` before each model's step `literals_from`, and as `always` from then on.
 
     `at_first` draws no sequences of literals alone for a model whose step is not 0. Both draw at every step, so that a
     CUDA graph can be replayed.
@@ -155,14 +155,14 @@ def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
 
 
 def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScores | None:
-    """What is added to scores of layer 1 at the step whose number `step` holds; None where nothing ever is."""
+    """The numbers that are added to scores of layer 1 at the step whose number `step` holds; None if there are none."""
     if not any(config.optim.slot_score and config.optim.slot_score_until for config in configs):
         return None
     return SlotScores(configs, step)
 
 
 def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Drawing:
-    """What draws the training sequences of these models."""
+    """The sampler of the training sequences of these models."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     always = sampler_of(tasks, seen, seeds, device=device)

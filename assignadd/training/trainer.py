@@ -184,17 +184,17 @@ class Group:
         return self._captured
 
 
-# What measures models at a step: (models on their device, the step) -> measures by name, a dict per model.
+# A function that measures models at a step: (models on their device, the step) -> measures by name, a dict per model.
 Observe = Callable[[Stack, int], list[dict[str, Any]]]
-# What prepares that: (the configuration of each model, their splits on the models' device) -> what measures them. One
-# with a true attribute `at_every_evaluation` is called at every evaluation (`measures.own`), another when measures are
-# due.
+# A function that makes an `Observe`: (the configuration of each model, their splits on the models' device) -> the
+# function that measures them. If the observer has a true attribute `at_every_evaluation` (`measures.own`), the models
+# are measured at every evaluation; otherwise when measures are due.
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
 @dataclass(frozen=True)
 class Examined:
-    """A group, the exam in which its models are evaluated, and what measures them."""
+    """A group, the exam in which its models are evaluated, and the function that measures them."""
 
     group: Group
     exam: Exam
@@ -219,7 +219,7 @@ class Trainer:
     """The models of a run, in groups that train together, and the exams in which they are evaluated.
 
     On a CPU each model is a group, which trains bit for bit as in a run of its own, several in parallel processes; on a
-    GPU all are one. `seen` are the models' splits, (M, N, N), and `observe` prepares what measures them, if anything.
+    GPU all are one. `seen` are the models' splits, (M, N, N), and `observe` is their observer, if they have one.
     """
 
     def __init__(

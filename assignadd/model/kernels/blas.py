@@ -188,9 +188,9 @@ def wait_for_all(thread):
     The last one to arrive sets the number of arrivals back to 0 and counts a turn, which is what the others wait for.
     They look again and again for a while, then sleep between two looks.
 
-    On a busy machine, a thread that is awake may hold the processor for which the one that it waits for is waiting.
-    Offering the processor (sched_yield) does not suffice: only where a processor has nothing to do does the system
-    move a thread to it. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
+    On a busy machine, a waiting thread that never sleeps may hold the very processor that the last thread needs.
+    Offering the processor (sched_yield) does not suffice, since the system moves a thread only to a processor that has
+    nothing to do. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
     """
     if thread.n_threads == 1:
         return
@@ -247,7 +247,7 @@ def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...
 
 @cache
 def _pool(threads: int) -> tuple[ThreadPoolExecutor, Lock]:
-    """So many threads that wait for work, and a lock for whoever gives them work, as it needs all of them at once."""
+    """This many threads that wait for work, and a lock, as whoever gives them work needs all of them at once."""
     return ThreadPoolExecutor(threads, initializer=_keep_to_one_thread), Lock()
 
 

@@ -40,13 +40,13 @@ class CudaAttention(TensorKernels):
         self._processors = device_properties.multi_processor_count
         # All sizes of memory are counted in numbers, and are of the shared memory that a block of threads may have.
         memory = device_properties.shared_memory_per_block_optin // FLOAT
-        # `table_backward` has so many rows of the score table in memory, and so many warps with such a part each.
+        # A block of `table_backward` has this many warps, each with this many rows of the score table in memory.
         self._table_rows = min(self.C, memory // self.C)
         self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
-        # `spread` adds up the rows of so many tokens at once.
+        # `spread` adds up the rows of this many tokens at once.
         tokens_at_once = min(self.K, MOST_TOKENS)
         self._spread_memory = tokens_at_once * LANES
-        # The most that a program has declared itself, besides what it is given at the launch.
+        # The most memory that a program declares itself, besides that which it gets at the launch.
         self._own_memory = 5 * length * LANES
         # `patterns` has a copy of the score table in memory, if it fits.
         copies_table = self.C**2 + self._spread_memory + self._own_memory <= memory

@@ -63,7 +63,8 @@ def _exp(x):
 def _largest(row):
     """The largest number of a row; NaN may be missed.
 
-    Of four running maxima, each over every fourth number: a single one would wait for its last comparison each time.
+    It is the largest of four running maxima, each over every fourth number: a single one would have to wait for its
+    last comparison each time.
     """
     n, max_0, max_1, max_2, max_3 = len(row), row[0], row[0], row[0], row[0]
     for i in range(0, n - 3, 4):
@@ -402,10 +403,10 @@ class CompiledKernels(TensorKernels):
 
 
 def _of_each_model(*tensors: Tensor) -> Iterator[tuple[Any, ...]]:
-    """For each model of a stack its part of the tensors, as arrays; or the tensors of a single model.
+    """For each model of a stack its part of the tensors, as arrays; for tensors of a single model, all of them.
 
-    The first of them is a matrix for each model. Those to write into have to be contiguous: of others, the array is a
-    copy.
+    The first tensor is a matrix for each model. Tensors that are written into have to be contiguous: of others, the
+    array is a copy.
     """
     arrays = [tensor.contiguous().numpy() for tensor in tensors]
     is_one_model = arrays[0].ndim == 2

@@ -30,7 +30,8 @@ from assignadd.model.kernels.numba_functions import (
 )
 from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
 
-# For functions that only compiled code calls, with more arguments than it takes time to compile for Python.
+# For functions that only compiled code calls. They have no wrapper for Python, which takes time to compile where the
+# arguments are many.
 inner = partial(compiled, no_cpython_wrapper=True)
 
 
@@ -63,13 +64,13 @@ def clear(x):
 
 @inner
 def write_tables(thread, model):
-    """Writes the tables of the weights; the first thread and the last have about half of it each."""
+    """Writes the tables of the weights; the first thread and the last each do about half of the work."""
     weights, tables, equals, scale = model
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
     # The parts of `rows`, (4C + 1, d): embeddings; embeddings OV1; E_= + P_=; (the first two) OV2.
     embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
     constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
-    # Of what the residual of any key in layer 2 is made, and that of the query `=`.
+    # The rows that make up the residual of any key in layer 2, and those that make up the residual of the query `=`.
     key_rows, equal_rows = tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
     if thread.number == 0:
         copy(weights.E, embeddings[:K])
@@ -183,7 +184,7 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
 
 @inner
 def write_gradients(thread, model, gradients):
-    """Writes the gradients of the weights from those of the tables; the first thread and the last have a half each.
+    """Writes the gradients of the weights from those of the tables; the first thread and the last each do about half.
 
     It goes through `write_tables` from the end to the beginning.
     """
@@ -238,7 +239,7 @@ def write_gradients(thread, model, gradients):
 
 @inner
 def share(thread, n):
-    """Where a thread's share of n things begins, and where it has ended."""
+    """The index at which a thread's share of n items begins, and the index after its last item."""
     return n * thread.number // thread.n_threads, n * (thread.number + 1) // thread.n_threads
 
 

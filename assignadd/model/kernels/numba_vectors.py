@@ -1,4 +1,4 @@
-"""Loops written with vectors, as the compiler would use registers of half the size, or none.
+"""Loops written with vectors, since the compiler by itself would use registers of half the size, or none.
 
 Most are weighted sums of the table rows of each sequence's tokens, and their gradients. A table has rows for tokens and
 for positions. All sequences have the same positions, whose rows are for a matrix product. Of the rows of tokens a
@@ -6,8 +6,8 @@ sequence needs a few: a product with all of them would multiply by zero most of 
 is not read, so that NaN in it is not passed on. With the compiler switched off, the same operations are NumPy's.
 
 An `@intrinsic` is a function of compiled code that is written in LLVM's instructions. Numba calls it with the types of
-the arguments. It returns its signature and a function `generate`, which writes the instructions with `builder`; to that
-one, `arguments` are LLVM's values.
+the arguments. It returns its signature and a function `generate`, which writes the instructions with `builder`; there,
+`arguments` are LLVM's values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Vector(types.Type):
 
     def __init__(self, lanes: int):
         super().__init__(f"Vector({lanes})")
-        self.lanes, self.of_llvm = lanes, ir.VectorType(ir.FloatType(), lanes)
+        self.lanes, self.llvm_type = lanes, ir.VectorType(ir.FloatType(), lanes)
 
 
 @register_model(Vector)
@@ -45,7 +45,7 @@ class VectorModel(models.PrimitiveModel):
     """Tells Numba that a `Vector` is a vector of LLVM."""
 
     def __init__(self, manager, vector):
-        super().__init__(manager, vector, vector.of_llvm)
+        super().__init__(manager, vector, vector.llvm_type)
 
 
 @intrinsic(prefer_literal=True)
@@ -55,7 +55,7 @@ def vector_at(typing, address, lanes):
 
     def generate(context, builder, signature, arguments):
         address, _ = arguments
-        return builder.load(builder.inttoptr(address, vector.of_llvm.as_pointer()), align=BYTES)
+        return builder.load(builder.inttoptr(address, vector.llvm_type.as_pointer()), align=BYTES)
 
     return vector(types.intp, lanes), generate
 
@@ -66,7 +66,7 @@ def write(typing, vector, address):
 
     def generate(context, builder, signature, arguments):
         numbers, address = arguments
-        builder.store(numbers, builder.inttoptr(address, vector.of_llvm.as_pointer()), align=BYTES)
+        builder.store(numbers, builder.inttoptr(address, vector.llvm_type.as_pointer()), align=BYTES)
         return context.get_dummy_value()
 
     return types.void(vector, types.intp), generate
@@ -80,7 +80,7 @@ def plus_scaled(typing, total, weight, x):
         total_numbers, weight_number, x_numbers = arguments
         weights = _in_every_lane(builder, weight_number, total)
         # One operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
-        kind = ir.FunctionType(total.of_llvm, [total.of_llvm] * 3)
+        kind = ir.FunctionType(total.llvm_type, [total.llvm_type] * 3)
         multiply_add = get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{total.lanes}f32")
         return builder.call(multiply_add, [weights, x_numbers, total_numbers])
 
@@ -90,7 +90,7 @@ def plus_scaled(typing, total, weight, x):
 def _in_every_lane(builder, number, vector):
     """LLVM's vector with the number in every lane: it is put into lane 0, then all are copied from there."""
     index = ir.IntType(32)
-    in_lane_0 = builder.insert_element(ir.Constant(vector.of_llvm, ir.Undefined), number, index(0))
+    in_lane_0 = builder.insert_element(ir.Constant(vector.llvm_type, ir.Undefined), number, index(0))
     lanes_to_copy = ir.Constant(ir.VectorType(index, vector.lanes), [0] * vector.lanes)
     return builder.shuffle_vector(in_lane_0, in_lane_0, lanes_to_copy)
 
@@ -101,7 +101,7 @@ def inner_product(typing, x, y):
 
     def generate(context, builder, signature, arguments):
         number, any_order = ir.FloatType(), ("reassoc", "contract")
-        kind = ir.FunctionType(number, [number, x.of_llvm])
+        kind = ir.FunctionType(number, [number, x.llvm_type])
         start_plus_sum = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.lanes}f32")
         products = builder.fmul(*arguments, flags=any_order)
         return builder.call(start_plus_sum, [number(0), products], fastmath=any_order)
@@ -119,15 +119,15 @@ def transpose_tile(typing, source, source_width, target, target_width):
     def generate(context, builder, signature, arguments):
         source, source_width, target, target_width = arguments
         rows = [builder.load(_tile_row(builder, source, source_width, i), align=BYTES) for i in range(TILE)]
-        # A step replaces rows i and i + TILE / 2 by two that have the numbers of both in turn: the left halves make the
-        # first, the right halves the second. After log2(TILE) steps the rows are the columns.
+        # A step interleaves the numbers of rows i and i + TILE / 2: the left halves give one new row, the right halves
+        # the one after it. After log2(TILE) steps the rows are the columns.
         half = TILE // 2
         for _ in range(TILE.bit_length() - 1):
-            mixed = []
+            new_rows = []
             for upper, lower in zip(rows[:half], rows[half:], strict=True):
-                mixed.append(_in_turn(builder, upper, lower, 0))
-                mixed.append(_in_turn(builder, upper, lower, half))
-            rows = mixed
+                new_rows.append(_interleaved(builder, upper, lower, 0))
+                new_rows.append(_interleaved(builder, upper, lower, half))
+            rows = new_rows
         for i in range(TILE):
             builder.store(rows[i], _tile_row(builder, target, target_width, i), align=BYTES)
         return context.get_dummy_value()
@@ -141,20 +141,20 @@ def _tile_row(builder, address, width, i):
     return builder.inttoptr(builder.add(address, offset), ir.VectorType(ir.FloatType(), TILE).as_pointer())
 
 
-def _in_turn(builder, upper, lower, first):
-    """LLVM's vector with half of the numbers of two rows, from place `first` on, in turn."""
+def _interleaved(builder, upper, lower, first):
+    """LLVM's vector of half of the numbers of two rows, those from place `first` on, interleaved."""
     places = []
     for i in range(first, first + TILE // 2):
-        places += [i, TILE + i]  # from TILE on, a place is one in `lower`
+        places += [i, TILE + i]  # LLVM counts the places of `lower` from TILE on
     return builder.shuffle_vector(upper, lower, ir.Constant(ir.VectorType(ir.IntType(32), TILE), places))
 
 
 @njit
 def _add_vector(to, x, at, rows, width, tokens, weights):
-    """Adds what `add_rows` adds for one sequence and a few columns, which one vector holds.
+    """Does the work of `add_rows` for one sequence and a few columns, as many as a vector holds.
 
-    `x` is that part of the sequence's sum or of the gradient of it, which is `at` an address. The same columns of the
-    table's first row are at the address `rows`, those of the next one `width` bytes on.
+    `x` has these columns of the sequence's sum, or of the gradient of the sum, and `at` is their address. `rows` is the
+    address of the same columns in the first row of the table; each row is `width` bytes long.
     """
     if to == SUMS:
         for k in range(len(tokens)):
@@ -190,7 +190,7 @@ def add_rows(to, table, tokens, weights, first, sums):
             else:
                 amounts += table[sequence] @ total
         return
-    # From here on addresses, and distances in bytes. A sum is read in pieces: MANY numbers while there are so many,
+    # From here on addresses, and distances in bytes. A sum is read in pieces: MANY numbers while that many are left,
     # then SOME, then one.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):

@@ -134,7 +134,7 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B T T"],
         usage: Float[Tensor, "*M B rows"],
     ) -> tuple[Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
-        """Attention of `=` in layer 2, and the score of each position's rows once layer 1 has copied them.
+        """Attention of `=` in layer 2, and the layer-2 score of what layer 1 copies from each position.
 
         `scores` are those of 2C rows: embeddings, and layer 1's copies of them. Writes the last 2C columns of `usage`.
         """
@@ -142,7 +142,7 @@ class TensorKernels:
         copied_scores = collect(of_copies, tokens)  # (..., B, T)
         by_layer_1 = (attention_1 * copied_scores.unsqueeze(-2)).sum(-1)  # what a key's copies add to its score
         attention_2 = (collect(of_embeddings, tokens) + by_layer_1).softmax(-1)  # (..., B, T)
-        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)  # what reaches `=` of each position by copies
+        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)  # of each position's copies to `=`
         of_rows = [spread(attention_2, tokens, self.C), spread(passed_on, tokens, self.C)]
         usage[..., self.C + 1 :] = torch.cat(of_rows, -1)
         return attention_2, copied_scores

@@ -175,7 +175,7 @@ def product(
 
 @triton.jit
 def cross_entropy(logits, labels, losses, B, N: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    """Loss of each of ROWS sequences, and over their logits (B, N) the gradient of the mean of all B losses.
+    """Writes the loss of ROWS sequences, and over their logits (B, N) the gradient of the mean of all B losses.
 
     WIDTH is the power of 2 from N on.
     """
@@ -215,7 +215,7 @@ def adamw(
         first = tl.load(mean + at, mask=there, other=0.0)
         second = tl.load(square + at, mask=there, other=0.0)
         w = tl.load(flat + at, mask=there, other=0.0)
-        settings = averaging + 4 * m
+        settings = averaging + 4 * m  # the addresses of 1 - beta1, beta2, 1 - beta2 and eps
         first += tl.load(settings) * (g - first)
         second = second * tl.load(settings + 1) + tl.load(settings + 2) * g * g
         steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32

@@ -93,7 +93,7 @@ def template_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
 
 
 def frequency_share(summarised: Callable[[Tensor], Tensor]) -> Measure:
-    """The measure of a number that summarises the neurons: of each, the share of its variance in one frequency."""
+    """The measure of a summary, such as the median, of the share of each neuron's variance that is in one frequency."""
 
     def summary_of_neurons(network: Network) -> Measured:
         shares = waves_of(network).share  # (1, neurons)

@@ -70,7 +70,7 @@ def query_in_qk2(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B
 def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int = 0) -> Float[Tensor, "B N"]:
     """The exchange of layer 2's output at `=` from the position of an operand's value.
 
-    With `earlier`, it is the output from a position that is this much further to the left; nothing where there is none.
+    With `earlier`, it is the output from the position that many places to the left; if there is none, nothing changes.
     """
     outputs = []
     for side in (base, source):

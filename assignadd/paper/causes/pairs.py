@@ -44,7 +44,7 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     types = config.task.variable_counts
     n_each = max(1, n // len(types) ** 2)
 
-    def draw(n_vars: int, number: int) -> Tensor:  # of each type, other sequences for each number
+    def draw(n_vars: int, number: int) -> Tensor:  # for each number other sequences, also of the same type
         return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.

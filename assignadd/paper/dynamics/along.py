@@ -15,7 +15,7 @@ from assignadd.stats import Measured, difference
 from assignadd.task.evalsets import EvalSet
 
 Steps = Sequence[int]
-"""The steps of the checkpoints that a measure looks at; on both sides of a spike, those BEFORE and AFTER it."""
+"""The steps of the checkpoints that a measure looks at; around a spike there are two, with the indices below."""
 BEFORE, AFTER = 0, 1
 
 
@@ -83,7 +83,7 @@ def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) ->
 
 
 def sequences_evaluated(network: Network, sets: Sequence[str]) -> int:
-    """How many sequences of these sets together each evaluation of training has."""
+    """The number of sequences of these sets, all sets together, in each evaluation of training."""
     curves = curves_of(network)
     return curves.n * sum(name in curves.accuracy for name in sets)
 

@@ -49,7 +49,7 @@ def slug(name: str) -> str:
 
 
 def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
-    """What a network achieves on a set: the median over its last evaluations; None where it has no such set.
+    """The accuracy that a network achieves on a set: the median over its last evaluations; None without such a set.
 
     The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers.
     """
@@ -67,12 +67,12 @@ def at_the_end(measure: Measure) -> Measure:
 
 
 def on_set(name: str, over_pairs: bool = False) -> Measure:
-    """The measure of what a network achieves on one set; None where the network's split has no such sequences."""
+    """The measure of the accuracy that a network achieves on one set; None if its split has no such sequences."""
     return at_the_end(lambda network: achieved(end_accuracies_of(network).get(name), over_pairs))
 
 
 def lowest_on(sets: Sequence[EvalSet]) -> Measure:
-    """The measure of what a network achieves on the lowest of these sets, of those that its split has."""
+    """The measure of the lowest accuracy that a network achieves on these sets, without those that its split lacks."""
 
     @at_the_end
     def lowest_accuracy(network: Network) -> Measured | None:
@@ -83,7 +83,7 @@ def lowest_on(sets: Sequence[EvalSet]) -> Measure:
 
 
 def mean_over_sets(network: Network, weights: Mapping[str, float]) -> Measured | None:
-    """What a network achieves on a mixture of sets, with a weight for each; None where its split lacks one of them."""
+    """The accuracy that a network achieves on several sets, weighted by `weights`; None if its split lacks one."""
     accuracies = end_accuracies_of(network)
     if not all(name in accuracies for name in weights):
         return None

@@ -21,7 +21,7 @@ from assignadd.stats import Measured, median_interval, wilson
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
 
-NEVER = -1  # instead of a step, of what did not come in training
+NEVER = -1  # stands for the step of an event that did not come in training
 REACHED = 0.9  # the accuracy that the caption looks for
 
 

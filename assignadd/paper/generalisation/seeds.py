@@ -50,7 +50,7 @@ def lowest_of(measure: Callable[[SeedCurves, str], Measured], names: Sequence[st
 
 
 def achieved(seed: SeedCurves, name: str) -> Measured:
-    """What a seed achieves on a set: the median over its last evaluations."""
+    """The accuracy that a seed achieves on a set: the median over its last evaluations."""
     shares, n = seed.along_the_end(name)
     return Measured.over_evaluations(shares, n * len(shares))
 
@@ -67,7 +67,7 @@ def without_noise(seed: SeedCurves, name: str) -> Measured:
 
 
 def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
-    """What a seed achieves on held-out doubles n + n of literals, with the interval over these pairs."""
+    """The accuracy that a seed achieves on held-out doubles n + n of literals, with the interval over these pairs."""
     n_doubles = seed.n_doubles
     if n_doubles == 0 or not seed.has(DOUBLES.name):
         return None

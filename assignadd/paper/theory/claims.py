@@ -35,7 +35,7 @@ LEARNED = 0.95  # the accuracy from which a skill counts as learned, as for the 
 
 
 def theory_records(networks: Sequence[Network]) -> list[Record]:
-    """What the ledger has on the theory: statements at the paper's sizes, then the training of these networks."""
+    """The records of the ledger on the theory: statements at the paper's sizes, then the training of these networks."""
     return [*paper_statements(Setting()), *training_records(networks)]
 
 
@@ -95,12 +95,12 @@ def _on_the_step(s: Setting) -> list[Record]:
     """The records on what the step leads to: claims of the theorem's title and of section 7, which depend on beta."""
     points = composition.beta_points(s)
     most = composition.most_assignments(s)
-    # The beta at which an accuracy is highest: of the stated step with one assignment and with the most assignments,
-    # and of the balancing step with the most.
-    best_with_one = max(points, key=lambda point: point.stated[0])
-    best_with_most = max(points, key=lambda point: point.stated[1])
+    # The points with the highest accuracy: after the stated step with one assignment and with the most assignments, and
+    # after the balancing step with the most.
+    best_with_one = max(points, key=lambda point: point.stated.with_one)
+    best_with_most = max(points, key=lambda point: point.stated.with_most)
     balanced = [point for point in points if point.length is not None and point.s.meets_conditions]
-    best_balanced = max(balanced or points, key=lambda point: point.balanced[1])
+    best_balanced = max(balanced or points, key=lambda point: point.balanced.with_most)
     at_this_beta = next(point for point in points if point.beta == s.actual_beta)
     length = composition.required_balance(s)
     preferences = [point.preference for point in points if not math.isnan(point.preference)]

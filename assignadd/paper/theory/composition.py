@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -99,16 +100,23 @@ def required_balance(s: Setting) -> float:
     return length
 
 
+class Accuracies(NamedTuple):
+    """Accuracies with one assignment in context, and with the most."""
+
+    with_one: float
+    with_most: float
+
+
 @dataclass(frozen=True)
 class BetaPoint:
-    """Theorem C.1 and its step at one beta; accuracies are with one assignment and with the most."""
+    """Theorem C.1 and its step at one beta."""
 
     check: Check
-    stated: tuple[float, float]
+    stated: Accuracies
     """Accuracies after the stated step."""
     length: float | None
     """Share of eta at which assignment and second operand get the same attention; None if there is none."""
-    balanced: tuple[float, float]
+    balanced: Accuracies
     """Accuracies after a step of that length; NaN if there is none."""
     preference: float
     """Attention to the right assignment over that to another one, after the stated step; NaN if there is no other."""
@@ -124,7 +132,7 @@ class BetaPoint:
     @property
     def composes(self) -> bool:
         """Whether the stated step makes the model add one variable and one number."""
-        return self.stated[0] == 1
+        return self.stated.with_one == 1
 
 
 @lru_cache
@@ -146,15 +154,15 @@ def _point(s: Setting) -> BetaPoint:
         check=check(s),
         stated=_accuracies(s, 1.0),
         length=length,
-        balanced=(math.nan, math.nan) if length is None else _accuracies(s, length),
+        balanced=Accuracies(math.nan, math.nan) if length is None else _accuracies(s, length),
         preference=float(sigma[0] / sigma[1]) if most > 1 else math.nan,
     )
 
 
-def _accuracies(s: Setting, length: float) -> tuple[float, float]:
-    """Accuracy with one assignment and with the most, after a step of this length (a share of the stated one)."""
+def _accuracies(s: Setting, length: float) -> Accuracies:
+    """The accuracies after a step of this length, a share of the stated one."""
     W = after_step(s, length)
-    return accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most_assignments(s), SCAN_DRAWS)
+    return Accuracies(accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most_assignments(s), SCAN_DRAWS))
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:

@@ -146,7 +146,7 @@ def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, of_which: 
     with_memory, low, high = cosines
     axes.fill_between(steps, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
     axes.plot(steps, with_memory, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
-    limit = max(0.12, float(np.abs(cosines).max()) * 1.15)  # symmetric, with room around the curves
+    limit = max(0.12, float(np.abs(cosines).max()) * 1.15)  # symmetric, with space around the curves
     axes.set(ylim=(-limit, limit), ylabel=f"cosine, {of_which}")
 
 

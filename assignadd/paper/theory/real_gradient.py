@@ -115,7 +115,7 @@ def _cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Ten
 
 
 def derangements(V: int, count: int) -> Tensor:
-    """The first `count` of a fixed row of random permutations of V > 1 variables without a fixed point, (count, V)."""
+    """Random permutations of V > 1 variables without a fixed point, always the same for this `count`, (count, V)."""
     generator = torch.Generator().manual_seed(0)
     orders: list[Tensor] = []
     while len(orders) < count:
