@@ -48,7 +48,7 @@ def train(
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
     `task` is a task of your own, or a file with TASK; `network` is a function from the task's sizes to a torch module,
-    or a file with NETWORK (docs/extend.md). They take the place of the configuration's task and model.
+    or a file with NETWORK (docs/train_your_own.md). They take the place of the configuration's task and model.
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
     (`assignadd.runs.folder`), so that the same call finds the same run.

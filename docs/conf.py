@@ -25,6 +25,8 @@ html_baseurl = os.environ.get("SITE_URL", "")
 html_copy_source = False
 html_extra_path = [PICTURE]
 html_use_index = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 root_doc = "docs/index"
 FINDINGS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("findings/*/README.md"))
 OTHERS = [
@@ -43,6 +45,51 @@ def for_the_site(app: object, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"^\[!\[.*\n\n", "", source[0], flags=re.MULTILINE)
     if page == root_doc:
         add_contents(source)
+
+
+# Words of the glossary that pages link where they first use them: how each begins, and how its row begins.
+GLOSSED = {
+    "literal": "literal", "held": "seen, held out", "doubles": "held-out doubles", "banned slot": "banned",
+    "bind": "bind", "stuck": "stuck", "spike": "spike", "onset": "onset", "progress measure": "progress measure",
+    "circuit": "circuit", "isolated adder": "isolated adder", "verdict": "verdict", "ledger": "ledger",
+    "census": "census", "exam": "exam", "preset": "preset", "trajector": "trajectory", "stack": "stack",
+    "cells": "cell", "fresh seed": "exploratory, fresh",
+}  # fmt: skip
+WORD = re.compile(rf"\b(held[ -]out|(?!held)(?:{'|'.join(GLOSSED)})(?:s|ing|y|ies)?)\b")
+
+
+def glossary() -> dict[str, tuple[str, str]]:
+    """Where each linked word is explained: the heading as an address, and the meaning without markup."""
+    explained: dict[str, tuple[str, str]] = {}
+    for section in re.split(r"^## ", (ROOT / "docs" / "names.md").read_text(), flags=re.MULTILINE)[1:]:
+        anchor = section.partition("\n")[0].lower().replace(" ", "-")
+        for row, meaning in re.findall(r"^\| (.+?) \| (.+) \|$", section, re.MULTILINE):
+            plain = re.sub(r"\[(.*?)\]\(.*?\)|[`*]", r"\1", meaning)
+            explained |= {word: (anchor, plain) for word, begins in GLOSSED.items() if row.startswith(begins)}
+    return explained
+
+
+def link_words(app: Any, document: Any, page: str) -> None:
+    """Links each word of the glossary where a paragraph of the page first uses it; its meaning is the link's title."""
+    from docutils import nodes
+
+    explained = {} if page == "docs/names" else glossary()
+    for text in list(document.findall(nodes.Text)):
+        if not isinstance(text.parent, nodes.paragraph) and not isinstance(text.parent.parent, nodes.paragraph):
+            continue
+        if isinstance(text.parent, nodes.reference | nodes.literal):
+            continue
+        parts: list[Any] = []
+        end = 0
+        for found in WORD.finditer(text):
+            anchor, meaning = explained.pop(next(word for word in GLOSSED if found[0].startswith(word)), ("", ""))
+            if anchor:
+                address = f"{app.builder.get_relative_uri(page, 'docs/names')}#{anchor}"
+                link = nodes.reference("", found[0], refuri=address, reftitle=meaning, internal=True, classes=["term"])
+                parts += [nodes.Text(text[end : found.start()]), link]
+                end = found.end()
+        if parts:
+            text.parent.replace(text, [*parts, nodes.Text(text[end:])])
 
 
 def add_contents(source: list[str]) -> None:
@@ -82,3 +129,4 @@ def describe(app: object, page: str, template: str, context: dict[str, Any], doc
 def setup(app: object) -> None:
     app.connect("source-read", for_the_site)  # type: ignore[attr-defined]
     app.connect("html-page-context", describe)  # type: ignore[attr-defined]
+    app.connect("doctree-resolved", link_words)  # type: ignore[attr-defined]

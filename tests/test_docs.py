@@ -21,7 +21,7 @@ ELSEWHERE = [
     *map(ROOT.joinpath, ("benchmarks/README.md", "assignadd/results/README.md")),
 ]
 PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ELSEWHERE} - set(OF_SITE))
-EXECUTED = ("extend.md", "population.md", "tutorial.md")
+EXECUTED = ("extend.md", "population.md", "state_a_study.md", "train_your_own.md", "tutorial.md")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Paragraphs indented by four columns, after an empty line; list items are indented less here.
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
@@ -141,6 +141,16 @@ def test_commands_in_sentences_parse(page, parse):
             parse([word for word in words_of(command) if word != "--help"])
         except UsageError as error:
             assert re.search(r"arguments are required|expected (one|at least one) argument", str(error)), command
+
+
+# Pages in which one looks something up.
+REFERENCES = {"names.md", "reference.md", "reliability.md", "scale.md", "theory.md"}
+
+
+@pytest.mark.parametrize("page", sorted({*DOCS.glob("*.md")} - set(OF_SITE)), ids=name_of)
+def test_pages_that_are_no_reference_are_short(page):
+    words = re.findall(r"\S*\w\S*", INDENTED.sub("", FENCED.sub("", page.read_text())))
+    assert len(words) <= 900 or page.name in REFERENCES
 
 
 def test_make_targets_exist():

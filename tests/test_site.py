@@ -64,3 +64,12 @@ def test_the_contents_list_every_page_once():
     listed = re.findall(r"^(?:\.\./)?[\w/]+$", source[0].partition("```{toctree}")[2], re.MULTILINE)
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert len(listed) == len(set(listed)) and pages <= set(listed) and "../README" in listed
+
+
+def test_linked_words_are_those_of_the_glossary():
+    explained = conf.glossary()
+    assert explained.keys() == conf.GLOSSED.keys()
+    assert explained["bind"][0] == "skills-and-training" and "at least 95 % of the one-variable" in explained["bind"][1]
+    text = "It binds held-out doubles; being stuck, exams and trajectories. Upheld, a household, unbinding, stackable."
+    found = [match[0] for match in conf.WORD.finditer(text)]
+    assert found == ["binds", "held-out", "doubles", "stuck", "exams", "trajectories"]

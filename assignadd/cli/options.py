@@ -104,9 +104,9 @@ class OwnFiles:
     """A task and a network of the user's own, in files that are executed."""
 
     task_: Path | None = None
-    """A file of Python with TASK, a task of your own (docs/extend.md)."""
+    """A file of Python with TASK, a task of your own (docs/train_your_own.md)."""
     network: Path | None = None
-    """A file of Python with NETWORK, a network of your own (docs/extend.md)."""
+    """A file of Python with NETWORK, a network of your own (docs/train_your_own.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
