@@ -24,8 +24,8 @@ from assignadd.page.export import Settings, export
 from assignadd.page.population import population_data
 from assignadd.paper.generalisation.figures import census_data
 from assignadd.paper.ledger import ledger
+from assignadd.report.first_screen import first_screen, names_of
 from assignadd.report.page import Page
-from assignadd.report.reproduction import first_screen
 from assignadd.runs.folder import Run, shipped
 from assignadd.runs.writer import Writer
 from assignadd.sweeps.population import shipped_population, shipped_populations
@@ -159,11 +159,15 @@ def test_the_page(run, truth, models, tmp_path):
 
 def test_the_first_screen_of_the_report_and_the_ledger(run, truth, models, capsys):
     page, n = Page("t"), sum(binds for _, binds in truth)
-    first_screen(page, models, [], lambda label: None, None)
+    first_screen(page, models, [], lambda label: False)
     words = "".join(Reader(page.html()).words)
-    assert f"{len(truth)} trained networks; {n} of them {'binds' if n == 1 else 'bind'} variables" in words
-    others = [f"seed {e.seed} of {e.name}" for e, (_, binds) in zip(models, truth, strict=True) if not binds]
-    assert all((name in words) == (n > 0) for name in others)
+    verb = "binds" if n == 1 else "bind"
+    binding, others = [[e for e, (_, b) in zip(models, truth, strict=True) if b == binds] for binds in (True, False)]
+    which = f": {names_of(binding)}" if binding and others else ""
+    counted = f"Of {len(truth)} networks {n} {verb} variables{which}."
+    assert (f"{names_of(models)}, binds variables." if len(truth) == n == 1 else counted) in words
+    assert (f"on the others: {names_of(others)}." in words) == bool(binding and others)
+    others = [f"seed {e.seed} of {e.name}" for e in others]
     out = " ".join(said(capsys, "claims", str(run.path), "--only", "probe-after-mlp", "--n", "50").split())
     assert (f"{len(others)} of {len(truth)} networks do not bind ({', '.join(others)})" in out) == bool(others)
     (record,) = ledger(models, "", "qk2-identity")  # a claim about networks that bind

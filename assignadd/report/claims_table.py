@@ -1,17 +1,15 @@
-"""The ledger on the page: every claim with its verdict, the verdicts of a section, and five findings."""
+"""The ledger on the page: every claim with its verdict, and how many claims of a section have each verdict."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from html import escape
-from pathlib import Path
 
 from assignadd.ledger.claim import NOT_REPORTED, OURS, Line, Record, find
 from assignadd.paper.ledger import paper_network
-from assignadd.report.page import Card, Page, marked, number, tag
+from assignadd.report.page import Page, marked, number, tag
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 # The colour of a verdict, by its name in page.css; verdicts that are not here have none.
@@ -52,14 +50,14 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
 def _row(record: Record, has_figure: bool) -> str:
     """The row of a claim; `has_figure` says whether the figure of its label is on the page, for a link."""
     verdict = group(record.verdict)
-    label = marked(record.label)
+    label = marked(record.label).replace("_", "_<wbr>")  # where a long one may break
     measured = ""
     if record.value is not None:
         interval = _interval(record)
         measured = number(record.value) + (tag("div", interval, class_="soft") if interval else "")
     # For each column what the cell shows, and what the row is sorted by: None comes last.
     cells: list[tuple[str, str | float | None]] = [
-        (marked(record.claim) + _details(record), record.claim),
+        (_claim(record), record.claim),
         (tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip()), _rank(record)),
         (marked(record.paper), record.paper),
         (measured, record.value),
@@ -126,8 +124,8 @@ def _interval(line: Line, digits: int = 4) -> str:
     return f"{number(line.low, digits)} to {number(line.high, digits)}"
 
 
-def _details(record: Record) -> str:
-    """A part that unfolds: further readings, the rule and the command behind a verdict, the values of all seeds."""
+def _claim(record: Record) -> str:
+    """A claim, which unfolds: further readings, the rule behind the verdict, the values of all seeds."""
     lines = []
     for reading in record.readings:
         interval = f" ({_interval(reading)})" if _interval(reading) else ""
@@ -147,88 +145,21 @@ def _details(record: Record) -> str:
     lines += [f"{name}: {text}." for name, text in about.items() if text]
     paragraphs = "".join(tag("p", marked(line)) for line in lines if line)
     command = tag("p", tag("code", escape(record.command)))
-    return tag("details", tag("summary", "how it was judged") + paragraphs + command)
+    # Those of one name: where one is opened, the one before closes.
+    return tag("details", tag("summary", marked(record.claim)) + paragraphs + command, name="claim")
 
 
-# At most this many claims that do not hold are listed in a section.
-LISTED = 8
-
-
-def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
-    """Adds to the page how many claims of a section have each verdict.
-
-    The paper's claims that do not hold, or not in every seed, follow as links into the table of claims.
-    """
-    if not records:
-        return
+def count_verdicts(page: Page, records: Sequence[Record]) -> None:
+    """Adds to the page how many claims have each verdict."""
     counts = Counter(group(record.verdict) for record in records)
-    counted = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
-    if len(records) == 1:
-        page.text(f"The one claim of this section by its verdict: {counted}.")
-    else:
-        page.text(f"The {len(records)} claims and readings of this section by their verdicts: {counted}.")
+    claims = "1 claim" if len(records) == 1 else f"{len(records)} claims"
+    labels = [(f"{verdict}: {counts[verdict]}", TONES.get(verdict, "")) for verdict in ORDER if counts[verdict]]
+    page.labels(f"{claims}:", labels)
+
+
+def list_refuted(page: Page, records: Sequence[Record]) -> None:
+    """Adds the paper's claims that do not hold, or not in every seed, as links into the table of claims."""
     refuted = [record for record in records if record.label != OURS and group(record.verdict) in (FAILS, SOME_SEEDS)]
     if refuted:
-        links = [(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
-        first_ones = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
-        page.text(f"The paper's statements that do not hold, or not in every seed{first_ones}:", links=links)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A question that the page may begin with, and where its answer is."""
-
-    question: str
-    claim: str
-    """The id of the claim that answers it."""
-    figures: tuple[str, ...]
-    """Labels of figures; the first that a network has is shown."""
-
-
-# The page begins with the first of these that could be tested, at most this many.
-SHOWN = 5
-FINDINGS = (
-    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "census")),
-    Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
-    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "accuracies")),
-    Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
-    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("accuracies",)),
-    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("late", "accuracies")),
-    Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
-    Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
-    Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),
-)
-# Verdicts that decide nothing.
-OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-
-
-def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -> list[Card]:
-    """The cards of the first five questions whose claims were decided; of others too, if these are fewer than five.
-
-    They are in the order of FINDINGS. `picture` returns the SVG file of the figure with this label; None where it was
-    not drawn or there were no data for it.
-    """
-    answers: dict[Finding, Record] = {}  # by the finding, the record of its claim
-    for finding in FINDINGS:
-        record = find(records, finding.claim)
-        if record is not None:
-            answers[finding] = record
-    shown = sorted(answers, key=lambda finding: answers[finding].verdict in OPEN)[:SHOWN]  # those decided first
-    cards = []
-    for finding, record in answers.items():
-        if finding in shown:
-            figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
-            tone = TONES.get(group(record.verdict), "")
-            text = f"{record.claim} {_numbers(record)}".strip()
-            cards.append(Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id))
-    return cards
-
-
-def _numbers(record: Record) -> str:
-    """What was measured, in words: the number with its interval, what it was counted on, and the paper's number."""
-    paper = "" if record.paper == NOT_REPORTED else f"The paper says: {record.paper}."
-    if record.value is None:
-        return paper
-    networks = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
-    about = "; ".join(text for text in (_interval(record, 3), f"{record.sample}{networks}") if text)
-    return f"Measured: {number(record.value, 3)}{f' ({about})' if about else ''}. {paper}".strip()
+        with page.folded(f"The paper's statements that do not hold, or not in every seed ({len(refuted)})"):
+            page.links([(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted])

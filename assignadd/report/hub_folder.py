@@ -6,13 +6,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 
 from assignadd import __version__
 from assignadd.ledger.claim import Record
+from assignadd.report.beside import ARXIV, claims_json
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
@@ -45,7 +45,7 @@ def write_hub_folder(
         write(name, run.committed(name))
     run.metrics()  # raises an error where the file is not as committed
     write(METRICS, read_regular(run.path, METRICS, first=run.manifest.metrics.size))
-    write("claims.json", json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n")
+    write("claims.json", claims_json(records))
     for step in steps:
         stack = run.checkpoint(step)
         for i, member in enumerate(run.members):
@@ -79,8 +79,6 @@ def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
     new_header += b" " * (-len(new_header) % 8)  # to a multiple of eight bytes, so that the tensors stay aligned
     return len(new_header).to_bytes(8, "little") + new_header + tensors
 
-
-ARXIV = "2605.31497"
 
 CARD = """\
 ---

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
@@ -12,7 +13,6 @@ from pathlib import Path
 
 from assignadd.palette import css_variables
 
-CONTENTS = "<!-- contents -->"
 CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
 SCRIPT = Path(__file__).with_name("table.js").read_text()
 
@@ -36,7 +36,7 @@ def marked(text: str) -> str:
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
-def tag(name: str, content: str, **attributes: str | bool | None) -> str:
+def tag(name: str, content: str, /, **attributes: str | bool | None) -> str:
     """An HTML element with this content, which is HTML itself.
 
     The values of attributes are escaped; one that is None or False is left out, and one that is True has no value.
@@ -52,20 +52,50 @@ def tag(name: str, content: str, **attributes: str | bool | None) -> str:
 
 
 @dataclass(frozen=True)
-class Card:
+class Answer:
     """A question with its answer, as the page shows it at the top."""
 
     question: str
     verdict: str
+    """The answer in a few words, such as "Yes"."""
     tone: str
     """The colour of the verdict: good, bad, mixed or none."""
     text: str
-    svg: Path | None
-    """The file of the picture."""
-    figure: str
-    """The label of the picture, by which the page links to it."""
+    figure: str | None
+    """The label of the figure to which the page links; None where there is none."""
     claim: str
     """The id of the claim that decides the verdict."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page."""
+
+    label: str
+    """The name by which the page links to it."""
+    title: str
+    look_for: str
+    svg: Path | None
+    """The file of the picture; None where there were no data to draw."""
+    files: Sequence[str] = ()
+    """The addresses of its files, which the page links to."""
+
+    def html(self) -> str:
+        """A section: title, what to look for and links to the files; beside them the picture.
+
+        The SVG is a data address, so that its markup cannot become part of the page.
+        """
+        links = " ".join(tag("a", escape(Path(name).name), href=name) for name in self.files)
+        words = tag("h3", marked(self.title)) + tag("p", marked(self.look_for))
+        if self.svg is None:
+            return tag("section", words, id=self.label)
+        data = b64encode(self.svg.read_bytes()).decode()
+        alt = escape(f"{self.title}. {self.look_for}")
+        image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+        # The keyboard can scroll what it can reach.
+        shown = tag("figure", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {self.title}")
+        text = tag("div", words + tag("p", links, class_="soft"))
+        return tag("section", text + shown, id=self.label, class_="picture")
 
 
 @dataclass
@@ -83,11 +113,6 @@ class Page:
         self._headings.append((name, text))
         self._parts.append(tag("h2", escape(text), id=f"section-{name}"))
 
-    def contents(self) -> None:
-        """Adds links to the headings that follow, and not to those before."""
-        self._parts.append(CONTENTS)  # replaced when all headings are there
-        self._headings.clear()
-
     def text(self, text: str, soft: bool = False, links: Sequence[tuple[str, str]] = ()) -> None:
         """Adds a paragraph, paler and smaller if `soft`, that ends with links if there are any.
 
@@ -98,26 +123,27 @@ class Page:
             paragraph += " " + "; ".join(tag("a", marked(words), href=address) for words, address in links) + "."
         self._parts.append(tag("p", paragraph, class_="soft" if soft else None))
 
+    def labels(self, words: str, labels: Sequence[tuple[str, str]]) -> None:
+        """Adds words, then labels in the colours of verdicts: each its text and its tone (good, bad, mixed or none)."""
+        shown = " ".join(tag("span", escape(text), class_=f"verdict {tone}".strip()) for text, tone in labels)
+        self._parts.append(tag("p", f"{marked(words)} {shown}"))
+
     def banner(self, text: str) -> None:
         """Adds a remark that a reader must not miss."""
         self._parts.append(tag("p", marked(text), class_="banner", role="note"))
 
-    def cards(self, cards: Sequence[Card]) -> None:
-        """Adds cards side by side: a question, the answer as a verdict, a picture, and the numbers behind it."""
-        articles = ""
-        for card in cards:
-            verdict = tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip())
-            picture = ""
-            if card.svg is not None:
-                image = _image(card.svg, f"Figure {card.figure}, in full below")
-                picture = tag("a", image, href=f"#{card.figure}", class_="picture")
-            link_to_claim = tag("a", "how it was judged", href=f"#claim-{card.claim}")
-            articles += tag(
-                "article",
-                tag("h3", marked(card.question)) + tag("p", verdict) + picture + tag("p", marked(card.text))
-                + tag("p", link_to_claim, class_="soft"),
-            )  # fmt: skip
-        self._parts.append(tag("div", articles, class_="cards"))
+    def answers(self, answers: Sequence[Answer], beside: Picture | None) -> None:
+        """Adds questions with their answers, and beside them a picture, if there is one."""
+        items = ""
+        for answer in answers:
+            verdict = tag("span", escape(answer.verdict), class_=f"verdict {answer.tone}".strip())
+            links = tag("a", "how it was judged", href=f"#claim-{answer.claim}")
+            if answer.figure is not None:
+                links = tag("a", "figure", href=f"#{answer.figure}") + ", " + links
+            text = tag("p", f"{marked(answer.text)} {tag('span', links, class_='soft')}")
+            items += tag("li", tag("h3", f"{marked(answer.question)} {verdict}") + text)
+        opening = tag("ul", items, class_="answers") + ("" if beside is None else beside.html())
+        self._parts.append(tag("div", opening, class_="opening"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
         """Adds a plain table, which scrolls where it is wider than the page."""
@@ -135,36 +161,37 @@ class Page:
         self._parts.append(html)
         self._scripted = True
 
-    def folded(self, summary: str, text: str) -> None:
-        """Adds long plain text in a part that unfolds."""
-        self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text), tabindex="0")))
+    @contextmanager
+    def folded(self, summary: str) -> Iterator[None]:
+        """What is added in the body of the `with` is in a part that unfolds."""
+        self._parts.append(f"<details>{tag('summary', marked(summary))}")
+        yield
+        self._parts.append("</details>")
 
-    def picture(
-        self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str, wide: bool = False
-    ) -> None:
-        """Adds a section `#label`: an SVG file inside the page, what to look for in it, and links to files beside it.
+    def plain(self, text: str) -> None:
+        """Adds long plain text, whose lines stay as they are."""
+        self._parts.append(tag("pre", escape(text), tabindex="0"))
 
-        A `wide` picture is shown larger than others, so that its words have the same size as theirs.
-        The SVG is a data address, so that its markup cannot become part of the page.
-        """
-        image = _image(svg, f"{title}. {look_for}")
-        links = " ".join(tag("a", escape(Path(name).name), href=name) for name in files)
-        scrolled = tag("div", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {title}")
-        about = tag("figcaption", f"{links} {marked(caption)}")
-        shown = tag("figure", scrolled + about, class_="wide" if wide else None)
-        self._parts.append(tag("section", tag("h3", marked(title)) + tag("p", marked(look_for)) + shown, id=label))
+    def links(self, links: Sequence[tuple[str, str]]) -> None:
+        """Adds a list of links, each its words and its address."""
+        items = "".join(tag("li", tag("a", marked(words), href=address)) for words, address in links)
+        self._parts.append(tag("ul", items, class_="links"))
+
+    def picture(self, picture: Picture) -> None:
+        """Adds a section with a figure."""
+        self._parts.append(picture.html())
 
     def html(self) -> str:
         """The whole page, with its style, its contents and, where a part needs it, its script."""
         title = escape(self.title)
         entries = "".join(tag("li", tag("a", escape(text), href=f"#section-{name}")) for name, text in self._headings)
-        contents = tag("nav", tag("h2", "Contents") + tag("ul", entries), aria_label="Contents", class_="contents")
-        body = "\n".join(self._parts).replace(CONTENTS, contents, 1)
+        contents = tag("nav", tag("ul", entries), aria_label="Contents")
+        body = "\n".join(self._parts)
         script = tag("script", SCRIPT) if self._scripted else ""
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{self._policy()}<title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{CSS}</style></head>\n'
-            f"<body><main><h1>{title}</h1>\n{body}\n</main>{script}</body></html>\n"
+            f"<body>{contents}<main><h1>{title}</h1>\n{body}\n</main>{script}</body></html>\n"
         )
 
     def _policy(self) -> str:
@@ -173,12 +200,6 @@ class Page:
         if self._scripted:
             policy += f"; script-src {_hash(SCRIPT)}"
         return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-
-
-def _image(svg: Path, alt: str) -> str:
-    """An SVG file as an image inside the page; `alt` is what is read aloud for it."""
-    data = b64encode(svg.read_bytes()).decode()
-    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _hash(text: str) -> str:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assignadd.config import PRESETS, Config, ConfigError, Task
-from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
+from assignadd.config import ConfigError
 from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureData, FigureRecord, Sources
 from assignadd.ledger.claim import Claim, Record
@@ -31,24 +30,21 @@ from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.figures import THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE
-from assignadd.report.claims_table import claims_table, findings, verdicts_in_words
-from assignadd.report.hub_folder import ARXIV
-from assignadd.report.page import Cell, Page
+from assignadd.report.beside import write_beside
+from assignadd.report.claims_table import claims_table, count_verdicts, list_refuted
+from assignadd.report.first_screen import first_screen
+from assignadd.report.page import Cell, Page, Picture
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
-from assignadd.task import examples
-from assignadd.task.evalsets import ALL_SETS, LABELS
-from assignadd.task.text import render
+from assignadd.task.evalsets import ALL_SETS
 from assignadd.training.processes import in_background
 from assignadd.user_file import with_line
 
 # The files of a figure that the page links to, and the one that holds its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
-WIDE = 8.0  # inches; a wider figure would be too small to read in a column of text
-TITLE = "Assign and Add, reproduced"
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,6 @@ class Section:
     figures: tuple[FigureRecord, ...]
     has: Callable[[Record], bool]
     """Whether the record of a claim belongs to it."""
-    of_one_model: bool = True
-    """Whether its figures show one trained network, and not many seeds."""
 
 
 def _one_of(*claims: Claim) -> Callable[[Record], bool]:
@@ -70,7 +64,7 @@ def _one_of(*claims: Claim) -> Callable[[Record], bool]:
 
 
 MECHANISM = (
-    TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
+    ATTENTION_FIGURE, TOKEN_SEQS_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
     QK0_FIGURE, QK0POS_AND_QK1_FIGURE,
 )  # fmt: skip
 CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
@@ -82,7 +76,7 @@ SECTIONS = (
     Section("The mechanism", MECHANISM, _one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
     Section("Causes", CAUSES, _is_causal),
     Section("Training dynamics", DYNAMICS, _one_of(*DYNAMIC_CLAIMS)),
-    Section("Populations of seeds", POPULATIONS, _one_of(*POPULATION), of_one_model=False),
+    Section("Populations of seeds", POPULATIONS, _one_of(*POPULATION)),
     Section("The theory", THEORY, lambda record: record.label == THEORY_LABEL and not _is_causal(record)),
 )
 
@@ -175,36 +169,48 @@ def write_page(
     The figures are already in the folder (`drawing_pictures`); `command` is the one that makes the page.
     """
     shown = _binding_first(networks)
-    page = Page(TITLE)
+    page = Page(f"Report on {', '.join(run.name for run in runs_of(networks))}")
     # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
     explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
-    first_screen(page, networks, records, lambda label: _picture_file(folder, label), explorer)
-    page.contents()
-    page.heading("Accuracies during training")
-    for figure, _ in _curve_pictures(shown):
-        _add_picture(page, figure, folder, command)
-    _name_those_without_curves(page, shown)
+    curves = [_picture(figure, folder) for figure, _ in _curve_pictures(shown)]
+    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), curves[0] if curves else None, explorer)
     page.heading("Accuracy at the end")
-    _add_final_table(page, networks)
+    _add_final_table(page, shown)
+    if curves[1:]:
+        with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})"):
+            for picture in curves[1:]:
+                page.picture(picture)
+    _name_those_without_curves(page, shown)
     for section in (*SECTIONS, *([own] if own else [])):
         page.heading(section.heading)
-        verdicts_in_words(page, [record for record in records if section.has(record)])
-        if section.of_one_model and section.figures:
-            is_first = "the first that binds" if binds(shown[0]) else "although it does not bind"
-            page.text(
-                f"Drawn for {name_of(shown[0])} at step {shown[0].step:,}, {is_first} variables in the end; figures "
-                "that compare networks show all of them. Every picture is also beside this page as SVG and PNG, with "
-                "the arrays it was drawn from."
-            )
-        for figure in section.figures:
-            _add_picture(page, figure, folder, command)
+        of_section = [record for record in records if section.has(record)]
+        if of_section:
+            count_verdicts(page, of_section)
+            list_refuted(page, of_section)
+        _add_pictures(page, [_picture(figure, folder) for figure in section.figures])
     page.heading("Provenance and commands")
-    _add_provenance(page, networks, command)
+    _add_provenance(page, shown, command)
     page.heading("Every claim")
     claims_table(page, records, [record.label for record, _ in _pictures(shown, own)])
     index = folder / "index.html"
+    write_beside(folder, records)
     atomic.write(index, page.html().encode())
     return index
+
+
+def _add_pictures(page: Page, pictures: Sequence[Picture]) -> None:
+    """Adds the figures of a section: the first that was drawn, and the others folded."""
+    first = next((picture for picture in pictures if picture.svg is not None), None)
+    if first is None:  # of none there are data
+        for picture in pictures:
+            page.picture(picture)
+        return
+    page.picture(first)
+    others = [picture for picture in pictures if picture is not first]
+    if others:
+        with page.folded(f"{len(others)} more: {'; '.join(picture.title for picture in others)}"):
+            for picture in others:
+                page.picture(picture)
 
 
 def name_of(network: Network) -> str:
@@ -254,17 +260,16 @@ def _name_those_without_curves(page: Page, shown: Sequence[Network]) -> None:
             page.text(f"Networks without curves, as they were {reason}: {names}.", soft=True)
 
 
-def _add_picture(page: Page, figure: FigureRecord, folder: Path, command: str) -> None:
-    """Adds a figure, whose files are in `folder`, to the page; `command` is the one that makes it."""
+def _picture(figure: FigureRecord, folder: Path) -> Picture:
+    """A figure as the page shows it; its files are in `folder`."""
     stem = _stem(figure.label, folder)
-    page.picture(
+    is_drawn = _is_drawn(folder, figure.label)
+    return Picture(
         figure.label,
         figure.title,
         look_for=stem.with_suffix(CAPTION).read_text(encoding="utf-8"),
-        svg=stem.with_suffix(".svg"),
-        files=[f"figures/{figure.label}{suffix}" for suffix in SUFFIXES],
-        caption=f"made by `{command}`",
-        wide=figure.width > WIDE,
+        svg=stem.with_suffix(".svg") if is_drawn else None,
+        files=[f"figures/{figure.label}{suffix}" for suffix in SUFFIXES] if is_drawn else (),
     )
 
 
@@ -273,15 +278,14 @@ def _stem(label: str, folder: Path) -> Path:
     return folder / "figures" / label
 
 
-def _picture_file(folder: Path, label: str) -> Path | None:
-    """The SVG file of a figure; None where it was not drawn, or there were no data for it."""
-    stem = _stem(label, folder)
-    if not stem.with_suffix(".npz").is_file():
-        return None
+def _is_drawn(folder: Path, label: str) -> bool:
+    """Whether a figure was drawn, and there were data for it."""
+    archive = _stem(label, folder).with_suffix(".npz")
+    if not archive.is_file():
+        return False
     # Where there were no data, the file holds the fields of `Absent`, which gives the reason, instead.
-    with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
-        is_absent = arrays.files == [field.name for field in fields(Absent)]
-    return None if is_absent else stem.with_suffix(".svg")
+    with np.load(archive, allow_pickle=False) as arrays:
+        return arrays.files != [field.name for field in fields(Absent)]
 
 
 def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
@@ -332,7 +336,8 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
         soft=True,
     )
     for run in runs:
-        page.folded(f"Configuration of {run.name}", json.dumps(run.document, indent=2))
+        with page.folded(f"Configuration of {run.name}"):
+            page.plain(json.dumps(run.document, indent=2))
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -351,78 +356,3 @@ def _facts(run: Run) -> dict[str, str]:
     ]
     facts["diverged"] = ", ".join(diverged)
     return facts
-
-
-def first_screen(
-    page: Page,
-    networks: Sequence[Network],
-    records: Sequence[Record],
-    picture: Callable[[str], Path | None],
-    explorer: str | None,
-) -> None:
-    """Adds what a reader sees first: the networks in a few words, links, and five findings.
-
-    `picture` returns the file of the figure with a label, `explorer` is the address of the interactive page, if any.
-    """
-    _add_summary(page, networks)
-    links = [
-        ("the paper", f"https://arxiv.org/abs/{ARXIV}"),
-        ("commands", "#section-provenance-and-commands"),
-        ("every claim with its verdict", "#section-every-claim"),
-    ]
-    if explorer is not None:
-        links.append(("the interactive page", explorer))
-    page.text("See also:", links=links)
-    other_networks = [network for network in networks if not is_the_papers(network.config)]
-    if other_networks:
-        config = other_networks[0].config
-        page.banner(
-            f"This page has another task or network than the paper's: {_verb(config.task)} with {config.task.n_vars} "
-            f"variables in sequences of {config.task.length} tokens, and {_architecture(config)}, width "
-            f"{config.model.d_model}. The thresholds of the claims are the paper's, for its own task and network: a "
-            "verdict says whether a number of these networks passes that threshold, not whether the paper is right."
-        )
-    if cards := findings(records, picture):
-        page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
-        page.cards(cards)
-
-
-def is_the_papers(config: Config) -> bool:
-    """Whether these are the paper's task, in either reading of its banned slots, and its network."""
-    presets = (PRESETS["paper"], PRESETS["authors"])  # the two readings
-    return any(config.task == preset.task and config.model == preset.model for preset in presets)
-
-
-def _verb(task: Task) -> str:
-    """What is done with the values, such as "to add mod 59"."""
-    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
-    return f"to {verb} mod {task.modulus}"
-
-
-def _architecture(config: Config) -> str:
-    """The size of a network in words, such as "2 layers of one head"."""
-    model = config.model
-    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
-    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
-
-
-def _add_summary(page: Page, networks: Sequence[Network]) -> None:
-    """Adds what was trained on what, and how many of the networks bind variables in the end."""
-    config = networks[0].config
-    example = examples.fitted(examples.ATTENTION, config.task)  # None if the task has no such sequence
-    such_as = "" if example is None else f" such as `{render(example, config.task)}`"
-    not_binding = [name_of(network) for network in networks if not binds(network)]
-    n_binding = len(networks) - len(not_binding)
-    page.text(
-        f"A transformer with {_architecture(config)} is trained on sequences{such_as}: to look variables up and "
-        f"{_verb(config.task)}. This page was made from {len(networks)} trained networks; {n_binding} of them "
-        f"{'binds' if n_binding == 1 else 'bind'} variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} "
-        f"on sums with {LABELS[BINDING_SET]})."
-    )
-    if n_binding == 0:
-        page.text("No network binds variables in the end. That is a result, not an error.")
-    elif not_binding:
-        page.text(
-            f"{len(not_binding)} of {len(networks)} do not bind ({', '.join(not_binding)}): that is a result, not an "
-            "error. Claims about binding cannot be tested on them and are judged on the others."
-        )

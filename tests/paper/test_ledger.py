@@ -14,7 +14,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
 from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
-from assignadd.report.claims_table import findings
+from assignadd.report.first_screen import QUESTIONS, answers
 from assignadd.runs.folder import Run, shipped
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
 from assignadd.sweeps.population import Populations, shipped_population
@@ -157,13 +157,16 @@ def test_the_parts_of_every_verdict_add_up_to_the_seeds(of_six):
     assert several > 10
 
 
-def test_a_card_has_the_verdict_and_the_number_of_its_record(of_six):
-    cards = findings(of_six[1], lambda label: None)
-    assert len(cards) == 5
-    for card in cards:
-        record = find(of_six[1], card.claim)
-        assert card.verdict == record.verdict and "holds in" not in card.verdict
-        assert f"{record.seeds} networks" in card.text or record.unit == "seeds"
+def test_an_answer_has_the_verdict_and_the_number_of_its_record(of_six):
+    shown = answers(of_six[1], lambda label: False)
+    claims = {question.question: question.claim for question in QUESTIONS}
+    assert len(shown) == 5
+    for answer in shown:
+        record = find(of_six[1], claims[answer.question])
+        holding = sum(result.verdict == HOLDS for result in record.by_seed)
+        whole = {HOLDS: "yes", FAILS: "no"}.get(record.verdict, record.verdict)
+        assert answer.verdict == (f"in {holding} of {record.seeds} seeds" if PART.search(record.verdict) else whole)
+        assert f"{100 * record.value:.3g}\N{NO-BREAK SPACE}%" in answer.text or f"{record.value:,.0f}" in answer.text
 
 
 def test_three_networks_that_never_bind_are_left_out_of_claims_about_binding(of_six):

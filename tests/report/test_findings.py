@@ -1,7 +1,6 @@
-"""The first screen: five questions with a verdict and numbers, what it says of the networks, and its banner."""
+"""The first screen: five questions with answers and numbers, what it says of the networks, and its banner."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,10 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, store_result
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
-from assignadd.report.claims_table import FINDINGS, SHOWN, findings, verdicts_in_words
+from assignadd.report.claims_table import count_verdicts, list_refuted
+from assignadd.report.first_screen import QUESTIONS, SHOWN, answers, first_screen
 from assignadd.report.page import Page
-from assignadd.report.reproduction import SECTIONS, first_screen
+from assignadd.report.reproduction import SECTIONS
 from assignadd.stats import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split
 from tests.report.reader import Reader
@@ -38,39 +38,55 @@ def asked(verdicts: dict[str, str]) -> list[Record]:
     return list(found.values())
 
 
-def svg(label: str) -> Path:
-    return Path(f"{label}.svg")
+def drawn(label: str) -> bool:
+    return True
 
 
 def test_every_question_has_a_claim_and_a_figure():
     figures = {ACCURACIES_FIGURE.label, *(figure.label for section in SECTIONS for figure in section.figures)}
     theory = {"theory-memory-dominates"}
     readings = {f"{c.id}:{r.id}" for c in CLAIMS for r in c.readings}
-    assert {f.claim for f in FINDINGS} <= {c.id for c in CLAIMS} | readings | theory
-    assert {label for f in FINDINGS for label in f.figures} <= figures
+    assert {f.claim for f in QUESTIONS} <= {c.id for c in CLAIMS} | readings | theory
+    assert {label for f in QUESTIONS for label in f.figures} <= figures
 
 
 def test_questions_that_could_not_be_tested_give_way_to_others():
-    untested = FINDINGS[3].claim
-    records = asked({f.claim: UNTESTABLE if f.claim == untested else FAILS for f in FINDINGS})
-    assert [card.claim for card in findings(records, svg)] == [f.claim for f in FINDINGS if f.claim != untested][:SHOWN]
-    few = asked({f.claim: UNTESTABLE for f in FINDINGS[:3]})
-    assert [card.verdict for card in findings(few, svg)] == [UNTESTABLE] * 3
-    assert findings([], svg) == []
+    untested = QUESTIONS[3].claim
+    records = asked({f.claim: UNTESTABLE if f.claim == untested else FAILS for f in QUESTIONS})
+    found = [answer.question for answer in answers(records, drawn)]
+    assert found == [q.question for q in QUESTIONS if q.claim != untested][:SHOWN]
+    few = asked({f.claim: UNTESTABLE for f in QUESTIONS[:3]})
+    assert [answer.verdict for answer in answers(few, drawn)] == [UNTESTABLE] * 3
+    assert answers([], drawn) == []
 
 
-def test_a_card_has_the_verdict_the_numbers_and_the_first_figure_there_is():
-    claim = replace(record(FINDINGS[0].claim, 0.5, FAILS), claim="All.", paper="99 %", n=20000, unit="sequences")
-    (card,) = findings([claim], lambda label: None if label == FINDINGS[0].figures[0] else svg(label))
-    assert (card.verdict, card.tone, card.figure) == (FAILS, "bad", FINDINGS[0].figures[1])
-    assert card.text == "All. Measured: 0.5 (0.49 to 0.51; 20,000 sequences, 2 networks). The paper says: 99 %."
-    steps = replace(claim, value=9000.0, low=4400.0, high=10000.0)
-    assert "9,000 (4,400 to 10,000; 20,000 sequences" in findings([steps], svg)[0].text
+def test_an_answer_has_words_for_the_verdict_the_number_and_the_first_figure_there_is():
+    claim = replace(record(QUESTIONS[0].claim, 0.5, FAILS), paper="99 %", n=20000, unit="sequences")
+    (answer,) = answers([claim], lambda label: label != QUESTIONS[0].figures[0])
+    assert (answer.verdict, answer.tone, answer.figure) == ("no", "bad", QUESTIONS[0].figures[1])
+    assert (
+        plain(answer.text)
+        == "It is right on 50 % (49 to 51 %, 2 seeds) of the sums of held-out pairs. The paper says 99 %."
+    )
+    (answer,) = answers([replace(claim, low=None, high=None, seeds=1)], lambda label: False)
+    assert plain(answer.text).startswith("It is right on 50 % of the sums") and answer.figure is None
+    steps = replace(
+        record("addition-first-train", 9000.0, HOLDS), low=4400.0, high=10000.0, seeds=1, unit="evaluations"
+    )
+    (answer,) = answers([steps], drawn)
+    assert answer.verdict == "yes" and "learned 9,000 (4,400 to 10,000) steps before" in answer.text
+    (answer,) = answers([replace(claim, verdict="1 holds, 1 fails")], drawn)
+    assert (answer.verdict, answer.tone) == ("in 1 of 2 seeds", "mixed")
+
+
+def plain(text: str) -> str:
+    """The text with ordinary spaces."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def words(networks, explorer=None) -> str:
     page = Page("t")
-    first_screen(page, networks, [], lambda label: None, explorer)
+    first_screen(page, networks, [], drawn, explorer=explorer)
     return "".join(Reader(page.html()).words)
 
 
@@ -82,7 +98,7 @@ def test_the_papers_task_has_no_banner(preset):
 
 def test_another_task_or_network_says_whose_thresholds_they_are():
     found = words([network(PRESETS["tiny"])], "../explorer/index.html")
-    assert "The thresholds of the claims are the paper's" in found and "to add mod 23 with 6 variables" in found
+    assert "The thresholds of the claims are the paper's" in found and "to add mod 23" in found
     assert "the interactive page" in found
     product = replace(PRESETS["paper"], task=replace(Task(), operation="multiply"))
     assert "to multiply mod 59" in words([network(product)]) and "*" in words([network(product)])
@@ -94,31 +110,38 @@ def test_a_section_counts_its_verdicts_and_links_what_the_paper_says_and_does_no
         replace(record("d", 0.0, FAILS), label="ours"),
     ]  # fmt: skip
     page = Page("t")
-    verdicts_in_words(page, records)
+    count_verdicts(page, records)
+    list_refuted(page, records)
     reader = Reader(page.html())
     found = "".join(reader.words)
-    assert "The 4 claims and readings" in found and "holds: 1, holds in some seeds: 1, does not hold: 2" in found
+    assert "4 claims: holds: 1 holds in some seeds: 1 does not hold: 2" in found
     assert [a["href"] for a in reader.named("a")] == ["#claim-b", "#claim-c"]
     assert "claim b" in found and "claim c" in found and "claim d" not in found
 
 
-def test_a_card_of_a_reading_has_its_sentence_and_number():
+def test_the_answer_of_a_reading_has_its_number_and_leads_to_the_row_of_its_claim():
     doubles = "held-out-pairs-99.4:doubles"
-    cards = {card.claim: card for card in findings(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), svg)}
-    assert cards[doubles].verdict == FAILS and cards["held-out-pairs-99.4"].verdict == HOLDS
-    assert cards[doubles].text.startswith(f"reading {doubles}. Measured: 0.5 (0.4 to 0.6; 100 pairs, 2 networks).")
-    assert "The paper says" not in cards[doubles].text  # it does not
+    first, second = answers(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), drawn)
+    assert (first.verdict, second.verdict) == ("yes", "no")
+    assert plain(second.text) == "It is right on 50 % (40 to 60 %, 100 pairs) of them. The paper does not report them."
+    assert first.claim == second.claim == "held-out-pairs-99.4"
 
 
 @pytest.mark.parametrize(
-    ("binds", "said"),
-    [((True, True), "2 of them bind variables"), ((True, False), "1 of them binds variables"),
-     ((False, False), "0 of them bind variables")],
+    ("binding", "said"),
+    [((True, True), "Of 2 networks 2 bind variables."),
+     ((True, False), "Of 2 networks 1 binds variables: seed 0 of r.Claims about binding are judged on those, as they "
+      "cannot be tested on the others: seed 7 of r."),
+     ((False, False), "Of 2 networks 0 bind variables.That is a result, not an error")],
 )  # fmt: skip
-def test_networks_that_do_not_bind_are_named_once(binds, said):
-    networks = [network(binds=own) for own in binds]
+def test_which_networks_bind_is_said_by_seed(binding, said):
+    networks = [network(binds=own) for own in binding]
     networks[1].seed = 7
     found = words(networks)
-    assert said in found and ("1 of 2 do not bind (seed 7 of r)" in found) == (binds == (True, False))
-    assert ("No network binds variables in the end" in found) == (not any(binds))
-    assert ("judged on the others" in found) == (binds == (True, False))
+    assert said in found.replace("\n", "")
+    assert ("judged on those" in found) == (binding == (True, False))
+
+
+@pytest.mark.parametrize(("binds", "said"), [(True, "binds"), (False, "does not bind")])
+def test_a_single_network_is_not_counted(binds, said):
+    assert f"The network of this page, seed 0 of r, {said} variables." in words([network(binds=binds)])

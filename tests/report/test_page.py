@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from assignadd.report.claims_table import claims_table
-from assignadd.report.page import SCRIPT, Card, Cell, Page
+from assignadd.report.page import SCRIPT, Answer, Cell, Page, Picture
 from tests.report.reader import Reader
 from tests.report.records import HOSTILE, RECORDS
 
@@ -17,12 +17,15 @@ def page(tmp_path: Path, claims: bool = False) -> str:
     made.heading(HOSTILE)
     made.text(HOSTILE)
     made.table((HOSTILE,), [[HOSTILE], [Cell(HOSTILE, "good")]])
-    made.folded(HOSTILE, HOSTILE)
+    with made.folded(HOSTILE):
+        made.plain(HOSTILE)
     made.banner(HOSTILE)
-    made.contents()
+    made.labels(HOSTILE, [(HOSTILE, "good")])
     made.text("see", links=[(HOSTILE, "#x")])
-    made.cards([Card(HOSTILE, HOSTILE, "good", HOSTILE, svg, HOSTILE, HOSTILE)])
-    made.picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"], HOSTILE)
+    made.links([(HOSTILE, "#x")])
+    picture = Picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"])
+    made.answers([Answer(HOSTILE, HOSTILE, "good", HOSTILE, HOSTILE, HOSTILE)], picture)
+    made.picture(picture)
     if claims:
         claims_table(made, RECORDS, ["attention"])
     return made.html()
@@ -32,9 +35,9 @@ def test_hostile_text_stays_text(tmp_path):
     reader = Reader(page(tmp_path))
     assert not reader.named("script") and len(reader.named("img")) == 2
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
-    # title, h1, h2, p; th and two cells; summary and pre; banner, link; question, verdict and text of a card; h3, p and
-    # figcaption. A link to a file shows the part after the slash.
-    assert "".join(reader.words).count("alert(1)") == 17
+    # title, entry of the contents, h1, h2, p; th and two cells; summary and pre; banner; words and label; two links;
+    # question, verdict and text of an answer; twice h3 and p. A link to a file shows the part after the slash.
+    assert "".join(reader.words).count("alert(1)") == 22
 
 
 def test_hostile_claims_stay_text(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignadd.report import reproduction
-from assignadd.report.reproduction import POPULATIONS, SECTIONS, WIDE, Section, drawing_pictures, write_page
+from assignadd.report.reproduction import POPULATIONS, SECTIONS, Section, drawing_pictures, write_page
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.records import RECORDS
 
@@ -29,7 +29,7 @@ def with_sections(sections: Sequence[Section]) -> Iterator[list[str]]:
 
 # Two figures stand in for all where a test asks for something else.
 TWO_FIGURES = (replace(SECTIONS[0], figures=SECTIONS[0].figures[:2]),)
-# Every section with its first figures, those that the records link to, wide ones, and all of those that have no data
+# Every section with its first figures, those that the records link to, and all of those that have no data
 # without populations; tests/report/test_sections.py draws the others.
 LINKED = {record.label for record in RECORDS}
 EVERY_SECTION = tuple(
@@ -37,7 +37,7 @@ EVERY_SECTION = tuple(
     if section.figures == POPULATIONS
     else replace(
         section,
-        figures=tuple(f for i, f in enumerate(section.figures) if i < 2 or f.label in LINKED or f.width > WIDE),
+        figures=tuple(f for i, f in enumerate(section.figures) if i < 2 or f.label in LINKED),
     )
     for section in SECTIONS
 )

@@ -1,0 +1,56 @@
+"""The files beside a report's page: its claims for other programs, and what to cite."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from assignadd import __version__
+from assignadd.ledger.claim import Record
+from assignadd.runs import atomic
+
+ARXIV = "2605.31497"
+BIBTEX = f"""\
+@article{{exoo2026assign,
+  title = {{Assign and Add: A Mechanistic Study of Compositional Arithmetic}},
+  author = {{Exoo, Brady and Bietti, Alberto and Sous, John}},
+  journal = {{arXiv preprint arXiv:{ARXIV}}},
+  year = {{2026}},
+  url = {{https://arxiv.org/abs/{ARXIV}}}
+}}
+
+@software{{assignadd,
+  title = {{assignadd: reproduce, question and extend Assign and Add}},
+  author = {{{{The assignadd authors}}}},
+  version = {{{__version__}}},
+  license = {{MIT}}
+}}
+"""
+# The fields of a record that are columns of the table.
+COLUMNS = ("id", "label", "claim", "paper", "value", "low", "high", "n", "unit", "seeds", "verdict")
+BESIDE = ("claims.json", "claims.csv", "cite.bib")
+
+
+def claims_json(records: Sequence[Record]) -> bytes:
+    """The records with everything that they have, as a list in JSON."""
+    return json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n"
+
+
+def claims_csv(records: Sequence[Record]) -> bytes:
+    """The records as a table: a row for each."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([getattr(record, column) for column in COLUMNS] for record in records)
+    return text.getvalue().encode()
+
+
+def write_beside(folder: Path, records: Sequence[Record]) -> None:
+    """Writes the files of BESIDE into the folder of a report."""
+    contents = (claims_json(records), claims_csv(records), BIBTEX.encode())
+    for name, content in zip(BESIDE, contents, strict=True):
+        atomic.write(folder / name, content)
