@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from assignadd.api import load_stack as load_stack
     from assignadd.api import measure as measure
     from assignadd.api import metrics as metrics
-    from assignadd.api import onsets as onsets
     from assignadd.api import open_run as open_run
     from assignadd.api import table as table
     from assignadd.api import train as train
@@ -63,7 +62,7 @@ __all__, __getattr__ = lazily(
     __name__,
     {
         "assignadd.api": (
-            "evaluate", "load", "load_stack", "measure", "metrics", "onsets", "open_run", "table", "train",
+            "evaluate", "load", "load_stack", "measure", "metrics", "open_run", "table", "train",
         ),
         "assignadd.paper.ledger": ("claims",),
         "assignadd.config": ("PRESETS", "Config"),

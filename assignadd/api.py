@@ -6,7 +6,6 @@ A module that a single function needs is imported in it, so that `assignadd trai
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from assignadd.measures.columns import ProgressObserver
 from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.network import SEQUENCES, networks_of
+from assignadd.network import SEQUENCES
 from assignadd.runs.config_json import with_files
 from assignadd.runs.folder import Run, check_files, default_folder
 from assignadd.runs.folder import open_run as open_run
@@ -168,26 +167,6 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
         with contextlib.suppress(RunError):  # a run that may only be read
             write_measures(run, table)
     return with_own_columns(run, table)
-
-
-def onsets(run: str | Path | Run) -> polars.DataFrame:
-    """The step from which each curve stays above its threshold, with an interval: a row per model and curve.
-
-    The curves of measures need the table of `measure`, which is called if the table is not stored yet.
-    """
-    import polars
-
-    from assignadd.dynamics.trajectory import MODEL, SEED, onsets_of
-
-    run = open_run(run)
-    measure(run)
-    networks, _ = networks_of(run)  # without models that diverged
-    rows: list[dict[str, Any]] = []
-    for network in networks:
-        of_model = {MODEL: network.index, SEED: network.seed}
-        rows += [of_model | dataclasses.asdict(onset) for onset in onsets_of(network)]
-    # Polars would guess another type for a column of None alone.
-    return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 
 def table(name: str) -> polars.DataFrame:

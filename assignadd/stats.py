@@ -132,6 +132,31 @@ class Measured:
         above = math.hypot(over_evaluations.high - median, over_pairs.high - median)
         return cls(median, max(0.0, median - below), min(1.0, median + above), n, "pairs")
 
+    @classmethod
+    def paired_difference(cls, a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
+        """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence.
+
+        The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed,
+        one with a success in `a` alone and one with a success in `b` alone. It is valid also where few sequences
+        differ, and not empty where none does. The value is that of the observed sequences.
+        """
+        with_two_more = np.append(a.astype(float) - b, (1.0, -1.0))
+        centre = float(with_two_more.mean())
+        half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
+        value = float(a.mean() - b.mean())
+        return cls(value, min(value, centre - half), max(value, centre + half), len(a), unit)
+
+    def minus(self, other: Measured) -> Measured:
+        """The difference from another number, with Newcombe's interval (conservative where they share sequences).
+
+        Its low end is as far from the difference as both errors together: that of this number downwards and that of the
+        other upwards.
+        """
+        value = self.value - other.value
+        below = math.hypot(self.value - self.low, other.high - other.value)
+        above = math.hypot(self.high - self.value, other.value - other.low)
+        return Measured(value, value - below, value + above, min(self.n, other.n), self.unit)
+
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
@@ -180,35 +205,10 @@ def mean_of(values: Tensor, unit: str) -> Measured:
     return Measured.mean(float(values.mean()), float(values.std()), len(values), unit)
 
 
-def difference(a: Measured, b: Measured) -> Measured:
-    """`a` minus `b`, with Newcombe's interval from both intervals (conservative where they share sequences).
-
-    Its low end is as far from the difference as both errors together: that of `a` downwards and that of `b` upwards.
-    """
-    value = a.value - b.value
-    below = np.hypot(a.value - a.low, b.high - b.value)
-    above = np.hypot(a.high - a.value, b.value - b.low)
-    return Measured(value, value - float(below), value + float(above), min(a.n, b.n), a.unit)
-
-
-def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
-    """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence.
-
-    The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed, one
-    with a success in `a` alone and one with a success in `b` alone. It is valid also where few sequences differ, and
-    not empty where none does. The value is that of the observed sequences.
-    """
-    with_two_more = np.append(a.astype(float) - b, (1.0, -1.0))
-    centre = float(with_two_more.mean())
-    half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
-    value = float(a.mean() - b.mean())
-    return Measured(value, min(value, centre - half), max(value, centre + half), len(a), unit)
-
-
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
     """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none.
 
-    The interval is that of `ratio_of_means` after adding two sequences as in `paired_difference`.
+    The interval is that of `ratio_of_means` after adding two sequences as in `Measured.paired_difference`.
     """
     if not b.any():
         return None

@@ -6,6 +6,8 @@ import polars
 import pytest
 
 import assignadd
+from assignadd.dynamics.trajectory import onsets_of
+from assignadd.ledger import networks_of
 
 SMOKE = assignadd.PRESETS["smoke"]
 
@@ -42,18 +44,18 @@ def test_measures_recorded_live_are_those_of_the_checkpoints(run):
 
 
 def test_onsets(run):
-    found, measures = assignadd.onsets(run), assignadd.measure(run)
-    assert (
-        found["seed"].unique().sort().to_list() == [0, 1] and found["onset"].dtype == found["n"].dtype == polars.Int64
-    )
+    measures = assignadd.measure(run)
+    networks, _ = networks_of(assignadd.open_run(run))
+    assert [network.seed for network in networks] == [0, 1]
     # Sixty steps end before a stay of 1,000 could: an onset is where a curve comes up to stay to the end.
-    for row in found.filter(
-        polars.col("curve").is_in(["attn_l1_num_to_prev (0-var)", "qk1_num_to_prev_var"])
-    ).iter_rows(named=True):
-        own = measures.filter(polars.col("seed") == row["seed"]).sort("step")
-        up = [step for step, value in own.select("step", row["curve"]).iter_rows() if value >= row["threshold"]]
-        stays = [step for step in up if set(own["step"].filter(own["step"] >= step)) <= set(up)]
-        assert row["onset"] == (min(stays) if stays else None)
+    for network in networks:
+        own = measures.filter(polars.col("seed") == network.seed).sort("step")
+        onsets = {onset.curve: onset for onset in onsets_of(network)}
+        for curve in ("attn_l1_num_to_prev (0-var)", "qk1_num_to_prev_var"):
+            onset = onsets[curve]
+            up = [step for step, value in own.select("step", curve).iter_rows() if value >= onset.threshold]
+            stays = [step for step in up if set(own["step"].filter(own["step"] >= step)) <= set(up)]
+            assert onset.onset == (min(stays) if stays else None)
 
 
 def test_the_ledger(run):

@@ -475,7 +475,7 @@ def test_commands_for_assign_and_add_alone_say_so(files, capsys):
     for command in COMMANDS:
         assert main(command) == 2, command
         assert "this run's task is same.py" in one_line(capsys)
-    for function in (assignadd.measure, assignadd.onsets, assignadd.claims):
+    for function in (assignadd.measure, assignadd.claims):
         with pytest.raises(UserError, match=r"this run's task is same\.py"):
             function("run")
 

@@ -15,13 +15,11 @@ from assignadd.stats import (
     Interval,
     Measured,
     decided,
-    difference,
     highest,
     lowest,
     mean_interval,
     mean_of,
     median_interval,
-    paired_difference,
     paired_share,
     ratio_of_means,
     threshold,
@@ -67,7 +65,7 @@ def test_a_mean_of_many_values_has_the_normal_interval():
 def test_a_difference_has_newcombes_interval():
     """Both errors downwards are that of the first number downwards and that of the second upwards."""
     a, b = Measured(0.9, 0.6, 0.94, 200, "x"), Measured(0.5, 0.48, 0.9, 100, "x")
-    found = difference(a, b)
+    found = a.minus(b)
     ends = 0.4 - np.hypot(0.3, 0.4), 0.4 + np.hypot(0.04, 0.02)
     assert (found.value, found.low, found.high, found.n) == pytest.approx((0.4, *ends, 100))
 
@@ -172,7 +170,7 @@ def cells(both, first, second, neither):
 
 def test_the_difference_is_bonetts_and_prices():
     """d -+ 1.96 sqrt(((b + c + 2) / (n + 2) - d^2) / (n + 2)) with d = (b - c) / (n + 2), b and c differing pairs."""
-    found = paired_difference(*cells(60, 15, 5, 20), "sequences")
+    found = Measured.paired_difference(*cells(60, 15, 5, 20), "sequences")
     centre, spread = 10 / 102, np.sqrt((22 / 102 - (10 / 102) ** 2) / 102)
     assert found.value == pytest.approx(0.1) and found.n == 100
     assert (found.low, found.high) == pytest.approx((centre - 1.959964 * spread, centre + 1.959964 * spread))
@@ -187,7 +185,7 @@ def test_the_share_counts_one_more_pair_of_each_kind_that_differs():
 
 
 def test_nothing_seen_to_differ_still_has_a_width():
-    found = paired_difference(*cells(100, 0, 0, 0), "sequences")
+    found = Measured.paired_difference(*cells(100, 0, 0, 0), "sequences")
     assert found.value == 0 and -0.05 < found.low < 0 < found.high < 0.05
     share = paired_share(*cells(100, 0, 0, 0), "sequences")
     assert share.value == 1 and 0.95 < share.low < 1 < share.high < 1.05
@@ -202,7 +200,7 @@ def test_extremes_are_within_their_intervals():
         cells(1, 0, 99, 0),
         cells(1, 99, 0, 0),
     ):
-        for found in (paired_difference(*table, ""), paired_share(*table, "")):
+        for found in (Measured.paired_difference(*table, ""), paired_share(*table, "")):
             assert found is None or found.low <= found.value <= found.high
 
 
@@ -217,7 +215,7 @@ def test_coverage(probabilities):
     hits = np.zeros(2)
     for counts in drawn:
         table = cells(*counts)
-        found = paired_difference(*table, ""), paired_share(*table, "")
+        found = Measured.paired_difference(*table, ""), paired_share(*table, "")
         hits += [m is not None and m.low <= t <= m.high for m, t in zip(found, truth, strict=True)]
     assert ((hits >= 930) & (hits <= 990)).all(), hits
 

@@ -93,6 +93,25 @@ class Curves:
         is_at_end = np.isin(self.steps, end_of_training(self.steps.tolist())) & (self.steps >= binding.step)
         return bool(np.median(self.accuracy[BINDING_SET][is_at_end]) >= BINDING_THRESHOLD)
 
+    @property
+    def phases(self) -> Phases:
+        """The phases and spikes of the network's training."""
+        addition = skill_onset(self, [ADDITION_SET], ADDITION_THRESHOLD)
+        binding = self.binding
+        refinement = skill_onset(self, REFINEMENT_SETS)
+        first_spike = second_spike = None
+        if addition and binding:
+            first_spike = largest_spike(self.steps, self.mean(BINDING_SETS), addition.step)
+        if first_spike and refinement:
+            for spike in spikes(self.steps, self.mean(REFINEMENT_SETS), first_spike.after):
+                if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
+                    second_spike = spike  # the last of them
+        trained = skill_onset(self, TRAINED_SETS)
+        return Phases(
+            addition, binding, refinement, first_spike=first_spike, second_spike=second_spike, binds=self.binds,
+            trained=trained,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Phases:
@@ -149,25 +168,6 @@ def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -
     if not curves.has(sets):
         return None
     return onset(curves.steps, curves.lowest(sets), curves.n, level)
-
-
-def find_phases(curves: Curves) -> Phases:
-    """The phases and spikes of one model's training."""
-    addition = skill_onset(curves, [ADDITION_SET], ADDITION_THRESHOLD)
-    binding = curves.binding
-    refinement = skill_onset(curves, REFINEMENT_SETS)
-    first_spike = second_spike = None
-    if addition and binding:
-        first_spike = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step)
-    if first_spike and refinement:
-        for spike in spikes(curves.steps, curves.mean(REFINEMENT_SETS), first_spike.after):
-            if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
-                second_spike = spike  # the last of them
-    trained = skill_onset(curves, TRAINED_SETS)
-    return Phases(
-        addition, binding, refinement, first_spike=first_spike, second_spike=second_spike, binds=curves.binds,
-        trained=trained,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from assignadd.dynamics.phases import (
     LateVariable,
     Phases,
     curve_onsets,
-    find_phases,
     late_variable,
 )
 from assignadd.measures.columns import ProgressMeasures, require_column
@@ -219,7 +218,7 @@ def followed(network: Network) -> bool:
 @per_network()
 def phases_of(network: Network) -> Phases:
     """When addition, binding and refinement came to last, and both spikes."""
-    return find_phases(curves_of(network))
+    return curves_of(network).phases
 
 
 @per_network()

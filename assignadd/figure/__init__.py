@@ -1,7 +1,7 @@
 """Figures: how one is stated, the style and the colours that all of them share, and rows of intervals or networks."""
 
 from assignadd.figure.record import FigureData, FigureRecord, Sources
-from assignadd.figure.style import bar, draw_intervals, draw_networks, figure, save, share_map
+from assignadd.figure.style import draw_intervals, draw_networks, figure, save, share_map
 from assignadd.palette import COLORS
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "FigureData",
     "FigureRecord",
     "Sources",
-    "bar",
     "draw_intervals",
     "draw_networks",
     "figure",

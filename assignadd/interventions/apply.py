@@ -19,7 +19,7 @@ from assignadd.config import Config, ConfigError
 from assignadd.interventions.specification import COMPONENT, Cut, Intervention, Pattern, Replace, Swap
 from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.forward import CHUNK
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
 from assignadd.task.positions import SINGLE_ROLES, Positions
@@ -70,7 +70,7 @@ def apply(
     swaps = [intervention for intervention in interventions if isinstance(intervention, Swap)]
     in_the_pass = [intervention for intervention in interventions if not isinstance(intervention, Swap)]
     logits = []
-    for index, model in enumerate(single_models(stack)):
+    for index, model in enumerate(stack):
         for swap in swaps:
             if donors is None:
                 raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")

@@ -2,7 +2,7 @@
 
 from assignadd.ledger.claim import Claim, Reading, judge
 from assignadd.network import Network, networks_of, per_network
-from assignadd.stats import AtLeast, AtMost, Between, Measured, difference, paired_difference
+from assignadd.stats import AtLeast, AtMost, Between, Measured
 
 __all__ = [
     "AtLeast",
@@ -12,9 +12,7 @@ __all__ = [
     "Measured",
     "Network",
     "Reading",
-    "difference",
     "judge",
     "networks_of",
-    "paired_difference",
     "per_network",
 ]

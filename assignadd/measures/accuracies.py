@@ -14,7 +14,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.model.accuracy import Exam, end_exam, end_of_training
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
 from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
@@ -48,7 +48,7 @@ def set_accuracies(
     sets = all_sets(stack.config.task) if sets is None else sets
     by_name = {evalset.name: evalset for evalset in sets}
     results = []
-    for model, config, seen_of_model in zip(single_models(stack), configs, seen, strict=True):
+    for model, config, seen_of_model in zip(stack, configs, seen, strict=True):
         exam = Exam([config], seen_of_model[None], sets, n)
         accuracies = {}
         for name, n_correct in zip(exam.names, exam.count_correct(model)[0].tolist(), strict=True):

@@ -22,7 +22,7 @@ from assignadd.config import Config
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import largest, traces
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.trace import Trace
 from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
@@ -78,7 +78,7 @@ def answer_probes(
     labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, other_pair[pairs])])  # (2, N^2)
     tokens = with_values(task, mixed_sequences(configs, seen, N * N), values)
     accuracies = []
-    for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
+    for model, trace in zip(stack, traces(stack, tokens), strict=True):
         stages = vectors_at_equals(trace, model)
         of_stages = [least_squares_probe(vectors, labels, N, n_train, ANSWER_RIDGE) for vectors in stages.values()]
         accuracies.append(torch.stack(of_stages, 1))  # (test or train, stages, labels)

@@ -6,7 +6,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits, answers
 from assignadd.model.handmade import handmade
 from assignadd.model.last_layer import LastLayer
-from assignadd.model.stack import Stack, initial_stack, single_models
+from assignadd.model.stack import Stack, initial_stack
 
 __all__ = [
     "OV",
@@ -19,5 +19,4 @@ __all__ = [
     "handmade",
     "initial_stack",
     "require",
-    "single_models",
 ]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.model.own import logits_of_weights
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.table import TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
@@ -72,7 +72,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
         return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
-        models = zip(single_models(stack), tokens, strict=True)
+        models = zip(stack, tokens, strict=True)
         return torch.stack([_compiled(model, model_tokens, table, function) for model, model_tokens in models])
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
@@ -105,7 +105,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """For one model after the other, its trace on its own sequences, or on shared ones, without the axis M."""
-    for model, model_tokens in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
+    for model, model_tokens in zip(stack, for_each_model(stack, tokens), strict=True):
         with torch.no_grad():
             if covers(model.config):
                 trace_of_model = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)

@@ -48,6 +48,10 @@ class Stack:
             index = slice(index, index + 1)
         return Stack(self.config, self.flat[index])
 
+    def __iter__(self) -> Iterator[Stack]:
+        """Each model, as a stack of one."""
+        return (self.models(i) for i in range(len(self)))
+
     def to(self, device: str | torch.device) -> Stack:
         """The stack on this device."""
         return Stack(self.config, self.flat.to(device))
@@ -154,8 +158,3 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
 def concatenate(stacks: Sequence[Stack]) -> Stack:
     """The models of several stacks of one configuration, as one stack."""
     return Stack(stacks[0].config, torch.cat([s.flat for s in stacks]))
-
-
-def single_models(stack: Stack) -> Iterator[Stack]:
-    """Each model of a stack, as a stack of one."""
-    return (stack.models(i) for i in range(len(stack)))

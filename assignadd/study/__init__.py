@@ -1,7 +1,7 @@
 """Studies: cells of settings times seeds, and questions with rules that are stated beforehand."""
 
 from assignadd.study.study import BASE, PAPER, Cell, Computed, Study, grid, mean, share
-from assignadd.study.table import StudyTable, early_column
+from assignadd.study.table import StudyTable
 from assignadd.sweeps.final_tests import final_column
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Computed",
     "Study",
     "StudyTable",
-    "early_column",
     "final_column",
     "grid",
     "mean",

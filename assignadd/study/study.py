@@ -235,7 +235,7 @@ class Study:
     """More columns of a network, from its evaluations and the number of sequences of each set in them."""
     early: tuple[str, ...] = ()
     early_steps: tuple[int, ...] = ()
-    """Columns whose values in the course of training the table has, and the steps."""
+    """Columns and steps in the course of training; the table has their values as "NAME at STEP"."""
     observe: Observer | None = None
     """The observer that measures the networks during training; if None, that of every sweep."""
     outcomes: tuple[str, ...] = ("adds", "binds", "refines")

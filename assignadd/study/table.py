@@ -19,7 +19,7 @@ from assignadd.dynamics.phases import (
     skill_onset,
 )
 from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, by_interval
-from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, difference, mean_interval, median_interval
+from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, mean_interval, median_interval
 from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
 from assignadd.sweeps.plan import Sweep
@@ -104,7 +104,7 @@ class StudyTable:
     def difference(self, number: Number, cell: str, other: str) -> Measured | None:
         """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
         of_cell, of_other = self.measured(number, cell), self.measured(number, other)
-        return difference(of_cell, of_other) if of_cell and of_other else None
+        return of_cell.minus(of_other) if of_cell and of_other else None
 
     def share(self, cell: str, outcome: str) -> Measured | None:
         """The share of a cell's networks with an outcome, with Wilson's interval; None where none was tested."""

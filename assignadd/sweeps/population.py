@@ -14,7 +14,7 @@ import numpy as np
 
 from assignadd.config import PRESETS, SHORT_NAMES, Config, Task, UserError
 from assignadd.config.errors import RunError
-from assignadd.dynamics.phases import Curves, LateVariable, Phases, find_phases, late_variable
+from assignadd.dynamics.phases import Curves, LateVariable, Phases, late_variable
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
@@ -45,7 +45,7 @@ class SeedCurves:
     @cached_property
     def phases(self) -> Phases:
         """The phases of its training."""
-        return find_phases(self.curves)
+        return self.curves.phases
 
     @cached_property
     def late_variable(self) -> LateVariable | None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from assignadd.task.arithmetic import answer_of as answer_of
     from assignadd.task.evalsets import EVAL_SETS as EVAL_SETS
     from assignadd.task.evalsets import EvalSet as EvalSet
-    from assignadd.task.own import OwnTask as OwnTask
     from assignadd.task.own import RandomWords as RandomWords
     from assignadd.task.positions import Positions as Positions
     from assignadd.task.positions import answers as answers
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from assignadd.task.positions import roles as roles
     from assignadd.task.sampler import Sampler as Sampler
     from assignadd.task.splits import pair_split as pair_split
-    from assignadd.task.vocabulary import Sizes as Sizes
     from assignadd.task.vocabulary import Vocabulary as Vocabulary
 
 __all__, __getattr__ = lazily(
@@ -29,10 +27,10 @@ __all__, __getattr__ = lazily(
         "assignadd.config.task": ("Task",),
         "assignadd.task.arithmetic": ("answer_of",),
         "assignadd.task.evalsets": ("EVAL_SETS", "EvalSet"),
-        "assignadd.task.own": ("OwnTask", "RandomWords"),
+        "assignadd.task.own": ("RandomWords",),
         "assignadd.task.positions": ("Positions", "answers", "operand_slots", "roles"),
         "assignadd.task.sampler": ("Sampler",),
         "assignadd.task.splits": ("pair_split",),
-        "assignadd.task.vocabulary": ("Sizes", "Vocabulary"),
+        "assignadd.task.vocabulary": ("Vocabulary",),
     },
 )

@@ -24,7 +24,7 @@ def embedding(stack: Stack) -> torch.Tensor:  # (M,)
 run = assignadd.train(smoke, [0, 1], out=f"{tempfile.mkdtemp()}/run", observe=embedding)
 run = assignadd.open_run(run.path)
 print(assignadd.metrics(run)["embedding"].mean())  # what training recorded: a row per model and evaluation
-print(assignadd.measure(run).height, "rows of measures;", assignadd.onsets(run).height, "onsets")
+print(assignadd.measure(run).height, "rows of measures")
 print(assignadd.evaluate(run, n=100)[0]["0-var train"])
 
 model = assignadd.load("census-six", seed=0)  # one model, with hooks

@@ -12,7 +12,6 @@ from assignadd.figure import (
     FigureData,
     FigureRecord,
     Sources,
-    bar,
     draw_intervals,
     draw_networks,
     figure,
@@ -33,7 +32,7 @@ with figure(5.5, 4.0) as made:
     last = census.filter(census["step"] == census["step"].max())
     draw_networks(lower_right, {"one variable": last["1-var train"].to_numpy()}, COLORS.vermilion)
     shares = np.array([[0.1, 0.5], [0.7, 1.0]])
-    bar(share_map(right, shares, [f"{share:.1f}" for share in shares.flat]), right, "share")
+    share_map(right, shares, [f"{share:.1f}" for share in shares.flat])
     save(made, Path(tempfile.mkdtemp()) / "four-seeds")  # four-seeds.svg and four-seeds.png
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from assignadd import load_stack, open_run, parse
-from assignadd.interventions import Cut, Pattern, Replace, Swap, apply, read_specification
+from assignadd.interventions import Cut, Pattern, Replace, Swap, apply
 
 run = open_run("census-six")
 stack = load_stack(run).models(0)  # seed 0, which binds
@@ -21,7 +21,3 @@ for change in (
 stuck = load_stack(run).models(1)
 logits = apply(stack, tokens, [Swap("qk2", seed=1)], donors=lambda swap, model: stuck)
 print("with QK2 of seed 1:", logits.argmax(-1).item())
-
-# The JSON of `assignadd intervene` and of the page.
-changes = read_specification('[{"action": "cut", "layer": 1, "query": "equals", "key": "first"}]')
-print(apply(stack, tokens, changes).argmax(-1).item())

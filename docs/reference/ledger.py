@@ -11,10 +11,8 @@ from assignadd.ledger import (
     Measured,
     Network,
     Reading,
-    difference,
     judge,
     networks_of,
-    paired_difference,
     per_network,
 )
 from assignadd.measures import qk2_ov1_var_identity, sequences
@@ -56,7 +54,8 @@ for claim in claims:
 
 # Numbers with 95 % intervals, and comparisons of them.
 best, worst = accuracy(networks[0]), accuracy(networks[1])
-print("seed 0 minus seed 1:", difference(best, worst), AtMost(0.1).verdict(difference(best, worst)))
-print("on the same sums:", paired_difference(right_answers(networks[0]), right_answers(networks[1]), "sequences"))
+print("seed 0 minus seed 1:", best.minus(worst), AtMost(0.1).verdict(best.minus(worst)))
+right = [right_answers(network) for network in networks]
+print("on the same sums:", Measured.paired_difference(right[0], right[1], "sequences"))
 shares = np.array([accuracy(network).value for network in networks])
 print("mean of the networks:", Measured.mean(shares.mean(), shares.std(ddof=1), len(shares), "networks"))

@@ -15,7 +15,6 @@ from assignadd.model import (
     handmade,
     initial_stack,
     require,
-    single_models,
 )
 from assignadd.task import EVAL_SETS
 
@@ -39,7 +38,7 @@ for name, one in (("solved", handmade()), ("untrained", initial_stack(PRESETS["p
 # Accuracy on fixed sequences; the last layer of one model from a changed residual stream.
 exam = Exam(run.configs, run.seen, EVAL_SETS[:3], n=100)
 print(exam.accuracies(stack)[0])
-first = next(single_models(stack))
+first = next(iter(stack))  # a stack of one
 last = LastLayer(first)
 trace = last.trace(tokens[0])  # what a forward pass leaves behind
 print(trace.attention(2).shape)  # (B, heads, 1, T): what `=` attends to in layer 2

@@ -15,7 +15,6 @@ from assignadd.study import (
     Computed,
     Study,
     StudyTable,
-    early_column,
     final_column,
     grid,
     mean,
@@ -25,7 +24,7 @@ from assignadd.study import (
 # Real studies start from BASE, the paper's settings, and leave the record as it is; this one trains in seconds.
 record = dataclasses.replace(BASE.record, eval_every=100, checkpoint_every=200, final_sequences=200)
 small = dataclasses.replace(PRESETS["smoke"], record=record)
-EARLY, AT_END = early_column("0-var train", 100), final_column("0-var train")
+EARLY, AT_END = "0-var train at 100", final_column("0-var train")
 
 
 def later_gain(table: StudyTable) -> Measured | None:

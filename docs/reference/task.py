@@ -6,11 +6,9 @@ from assignadd import PRESETS, parse
 from assignadd.task import (
     EVAL_SETS,
     EvalSet,
-    OwnTask,
     Positions,
     RandomWords,
     Sampler,
-    Sizes,
     Task,
     Vocabulary,
     answer_of,
@@ -52,6 +50,4 @@ class Parity:
         return tokens, tokens.sum(1) % 2
 
 
-parity: OwnTask = Parity()
-print(parity.draw(RandomWords(rows=3, seed=1), "test"))
-print(Sizes(parity.n_tokens, parity.length, parity.n_answers))
+print(Parity().draw(RandomWords(rows=3, seed=1), "test"))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.figure import COLORS, draw_networks
-from assignadd.model import Stack, single_models
+from assignadd.model import Stack
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 
 from . import cues
@@ -34,7 +34,7 @@ def cue_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[d
     Shares of 1,000 sequences each.
     """
     table = []
-    for model, config, pairs in zip(single_models(stack), configs, seen, strict=True):
+    for model, config, pairs in zip(stack, configs, seen, strict=True):
         layouts = cue_answers(model, config, pairs, SEQUENCES)
         row = {answered(name, k): float(x.double().mean()) for name, shown in layouts.items() for k, x in shown.items()}
         exchanged = exchanged_tags(model, config, pairs, SEQUENCES)

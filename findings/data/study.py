@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import t
 
-from assignadd.figure import bar, share_map
+from assignadd.figure import share_map
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import Cell, Computed, Study, StudyTable
 
@@ -109,4 +109,4 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         image = share_map(panel, share, [word if m else "" for word, m in zip(words, of.flat, strict=True)])
     panels[0].set_yticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
     panels[0].set_ylabel("share f of the pairs in training")
-    bar(image, panels, "share of networks")
+    figure.colorbar(image, ax=panels, label="share of networks", pad=0.02, aspect=30, fraction=0.05)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.measures import every_pair
-from assignadd.model import LastLayer, Stack, require, single_models
+from assignadd.model import LastLayer, Stack, require
 from assignadd.task import answer_of
 
 HELD_OUT_DOUBLES = "held-out doubles"
@@ -55,7 +55,7 @@ def pair_logits(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[P
     """Logits and votes of each network on every pair of literals."""
     require(stack.config, "the votes of the operands")
     N, tokens, of_models = stack.config.task.modulus, every_pair(configs, seen, 0).tokens, []
-    for model, sequences in zip(single_models(stack), tokens, strict=True):
+    for model, sequences in zip(stack, tokens, strict=True):
         trace = LastLayer(model).trace(sequences)
         readout = model["blocks.1.mlp.W_in"][0] @ model["blocks.1.mlp.W_out"][0] @ model.W_U[0] / 2 + model.W_U[0]
         linear = ((trace.resid_mid - trace.resid_mid.mean(0)) @ readout).view(N, N, N)
@@ -94,7 +94,7 @@ def asymmetry_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> 
     over all pairs; |.| is over all n. If A = B, the pair (n, n) gives 2 A_n, which depends on n alone.
     """
     N, rows = stack.config.task.modulus, []
-    for model, sequences in zip(single_models(stack), every_pair(configs, seen, 0).tokens, strict=True):
+    for model, sequences in zip(stack, every_pair(configs, seen, 0).tokens, strict=True):
         residual = LastLayer(model).trace(sequences).resid_mid.view(N, N, -1)
         A, B = (residual.mean(axis) - residual.mean((0, 1)) for axis in (1, 0))
         rows.append({ASYMMETRY: float((A - B).norm() / (A + B).norm())})

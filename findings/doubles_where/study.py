@@ -9,7 +9,7 @@ from torch import Tensor
 from assignadd import Config
 from assignadd.figure import COLORS, draw_networks
 from assignadd.measures import every_pair
-from assignadd.model import OV, LastLayer, Stack, require, single_models
+from assignadd.model import OV, LastLayer, Stack, require
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 from assignadd.task import answer_of, operand_slots
 
@@ -53,7 +53,7 @@ def where_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list
     without."""
     require(stack.config, "layer 1 at the values of layer 2")
     drawn, rows = every_pair(configs, seen, 0, CONTEXTS), []
-    for model, tokens, labels, split in zip(single_models(stack), drawn.tokens, drawn.labels, seen, strict=True):
+    for model, tokens, labels, split in zip(stack, drawn.tokens, drawn.labels, seen, strict=True):
         neither = (~split & ~split.T).flatten().repeat(CONTEXTS)
         correct = correct_with(model, tokens[neither], labels[neither])
         first, second = (tokens[neither][:, slot] for slot in operand_slots(model.config.task))

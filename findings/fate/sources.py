@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from assignadd.ledger import AtLeast, AtMost, Measured
-from assignadd.study import BASE, Cell, Computed, Study, StudyTable, early_column
+from assignadd.study import BASE, Cell, Computed, Study, StudyTable
 
 SOURCES = {"seed.init": "initialisation", "seed.data": "order of the data", "seed.split": "split"}
 LEVELS = REPEATS = 8
@@ -157,9 +157,9 @@ def predictions(known: Sequence[str], step: int, table: StudyTable) -> tuple[np.
     Each is predicted from networks that have neither its initialisation nor its data nor its split.
     """
     frame = table.cells[FACTORIAL]
-    frame = frame.filter(frame[early_column("1-var train", step)] < BOUND)
+    frame = frame.filter(frame[f"1-var train at {step}"] < BOUND)
     levels, binds = frame.select(list(SOURCES)).to_numpy(), frame["binds"].to_numpy().astype(bool)
-    values = frame.select([early_column(name, step) for name in known]).to_numpy().astype(float)
+    values = frame.select([f"{name} at {step}" for name in known]).to_numpy().astype(float)
     if not len(binds) or not np.isfinite(values).all():
         return None
     blocks, scores = levels // BLOCK, np.full(len(binds), np.nan)

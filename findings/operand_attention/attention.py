@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.ledger import Measured, paired_difference
+from assignadd.ledger import Measured
 from assignadd.model import OV, QK, Exam, LastLayer, Stack, require
 from assignadd.task import EVAL_SETS, Positions
 
@@ -99,7 +99,7 @@ class OperandAttention:
 
     def lost(self, change: str) -> Measured:
         """The accuracy that a change costs, with its interval."""
-        return paired_difference(self.correct[UNCHANGED].numpy(), self.correct[change].numpy(), "sequences")
+        return Measured.paired_difference(self.correct[UNCHANGED].numpy(), self.correct[change].numpy(), "sequences")
 
 
 def operand_attention(

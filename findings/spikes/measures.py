@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.dynamics import Curves, find_phases
+from assignadd.dynamics import Curves
 from assignadd.measures import ProgressObserver, qk2_ov1_var_identity
 from assignadd.model import Stack, answer_logits
 from assignadd.sweeps import final_exam
@@ -114,7 +114,7 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     steps = rows["step"].to_numpy()
     curves = Curves.of_columns({name: rows[name].to_numpy() for name in rows.columns}, n)
     saturated, loss, identity = (rows[c].to_numpy() for c in (SATURATED, LOSS, QK2_IDENTITY))
-    phases = find_phases(curves)
+    phases = curves.phases
     since = phases.addition.step if phases.addition else int(steps[-1])
     rises, up = fast_rises(steps, curves.mean(RISING), since), bursts(steps, loss, since)
     before_bursts = [_mean(saturated, steps, burst - NEAR, burst) for burst in up]

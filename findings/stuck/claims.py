@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from assignadd.dynamics import BINDING, binds
-from assignadd.ledger import AtLeast, AtMost, Between, Claim, Measured, Network, difference, per_network
+from assignadd.ledger import AtLeast, AtMost, Between, Claim, Measured, Network, per_network
 from assignadd.measures import accuracies_of
 from assignadd.sweeps import Populations, SeedCurves
 
@@ -94,7 +94,7 @@ def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
             return None
         n, level = seed.n_final(name), rule_accuracy(seed.task, name)
         predicted = Measured.share(level * rule.RULE_SEQUENCES, rule.RULE_SEQUENCES, "sequences")
-        return difference(Measured.share(seed.final(name) * n, n, "sequences"), predicted)
+        return Measured.share(seed.final(name) * n, n, "sequences").minus(predicted)
 
     return measure
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from assignadd.dynamics import BINDING
 from assignadd.figure import COLORS, draw_intervals
 from assignadd.ledger import AtLeast, Measured
-from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, early_column, share
+from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, share
 
 BINDS = share("binds")
 SETTINGS = "The paper's task, network and settings"
@@ -109,7 +109,7 @@ LATER = tuple(frozen_later(part, a, a + 2000) for part in ("QK1", "MLP2") for a 
 
 def binds_without_literals(table: StudyTable) -> Measured | None:
     """The share of networks that bind at step 8,000, at which literal sums come, in the evaluation then."""
-    accuracies = table.values(WITHHELD[-1].label, early_column(BINDING.set, LITERALS_FROM[-1]))
+    accuracies = table.values(WITHHELD[-1].label, f"{BINDING.set} at {LITERALS_FROM[-1]}")
     if len(accuracies) < 2:
         return None
     return Measured.share(int((accuracies >= BINDING.level).sum()), len(accuracies), "networks")

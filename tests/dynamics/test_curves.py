@@ -21,7 +21,6 @@ from assignadd.dynamics.phases import (
     LITERAL_SETS,
     TRAINED_SETS,
     Curves,
-    find_phases,
     late_variable,
     skill_onset,
 )
@@ -245,7 +244,7 @@ def curves(binding: int | None, refinement: int | None) -> Curves:
 
 
 def test_three_phases():
-    found = find_phases(curves(3000, 7000))
+    found = curves(3000, 7000).phases
     assert (found.addition.step, found.binding.step, found.refinement.step) == (500, 3000, 7000)
     assert (found.first_spike.before, found.first_spike.after) == (2900, 3000)
     assert (found.second_spike.before, found.second_spike.after) == (6900, 7000)
@@ -256,7 +255,7 @@ def test_three_phases():
 def test_the_second_phase_ends_when_sums_with_two_variables_are_learned_too():
     made = curves(3000, 8000)
     made.accuracy["2-var train"][(STEPS >= 3000) & (STEPS < 5000)] = 0.9
-    found = find_phases(made)
+    found = made.phases
     assert (found.binding.step, found.trained.step) == (3000, 5000)  # binding is about one variable
     assert found.boundaries == [("addition", 2900), ("binding", 5000), ("refinement", 8000)]
 
@@ -279,7 +278,7 @@ def binding_curve(*jumps: tuple[int, float]) -> Curves:
 )
 def test_a_network_binds_from_a_step_on_and_in_the_end(jumps, step, binds):
     made = binding_curve(*jumps)
-    found = find_phases(made)
+    found = made.phases
     assert (made.binding and made.binding.step) == step and made.binds == binds
     assert found.binding == made.binding and found.binds == binds
     assert ("and lost by the end" in found.summary) == (step is not None and not binds)
@@ -295,10 +294,10 @@ def test_curves_of_a_table_and_up_to_a_step():
 
 
 def test_a_run_that_never_binds_says_so():
-    found = find_phases(curves(None, None))
+    found = curves(None, None).phases
     assert found.addition.step == 500 and found.binding is None and found.first_spike is None and found.boundaries == []
     assert "no second phase" in found.summary
-    assert "no third phase" in find_phases(curves(3000, None)).summary
+    assert "no third phase" in curves(3000, None).phases.summary
 
 
 def test_the_late_variable_is_the_last_to_come():

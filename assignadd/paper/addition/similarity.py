@@ -16,7 +16,7 @@ from assignadd.config import Config
 from assignadd.measures.addition import number_outputs
 from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
 from assignadd.task import examples
 from assignadd.task.positions import roles, with_values
@@ -128,7 +128,7 @@ def on_template(stack: Stack) -> Matching:
     """
     with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
     by_model = []
-    for model in single_models(stack):
+    for model in stack:
         of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
         of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]
         by_model.append(_template_cosines(of_variables, of_literals))

@@ -17,7 +17,7 @@ from assignadd.paper.addition.claims import has_two_variables
 from assignadd.paper.causes import circuit
 from assignadd.paper.causes.interchange import Outcome, interchange_of
 from assignadd.paper.causes.paths import LAYER_1, PAPER_PATHS, path_answers
-from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_difference, paired_share
+from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_share
 
 PAIRS, SEQUENCES = "pairs of prompts", "sequences"  # what is counted
 # Where the kept parts have as good as all of the network's accuracy.
@@ -82,14 +82,14 @@ def loss_without(network: Network, removed: str) -> Measured | None:
     """The largest loss of accuracy of any set where one part, a row of `CircuitAlone`, is removed."""
     alone = circuit.circuit_alone_of(network)
     by_set = zip(alone.answers(circuit.WHOLE), alone.answers(removed), strict=True)
-    return highest(paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
+    return highest(Measured.paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
 
 
 def outside_paper_paths(network: Network) -> Measured | None:
     """The largest loss of accuracy where a path that the paper does not describe is replaced by its mean."""
     answers = path_answers(network)
     outside = [correct for path, correct in answers.patched.items() if path not in PAPER_PATHS]
-    return highest(paired_difference(answers.whole.numpy(), correct.numpy(), SEQUENCES) for correct in outside)
+    return highest(Measured.paired_difference(answers.whole.numpy(), correct.numpy(), SEQUENCES) for correct in outside)
 
 
 def largest_outside(network: Network) -> str:

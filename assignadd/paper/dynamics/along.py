@@ -11,7 +11,7 @@ from assignadd.dynamics.trajectory import checkpoints_around, column_of, curves_
 from assignadd.ledger.claim import Measure, uses
 from assignadd.model.accuracy import Exam
 from assignadd.network import Network, per_network
-from assignadd.stats import Measured, difference
+from assignadd.stats import Measured
 from assignadd.task.evalsets import EvalSet
 
 Steps = Sequence[int]
@@ -101,7 +101,7 @@ def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -
     n = sequences_evaluated(network, sets)
     low = Measured.share(round(spike.low * n), n, "sequences")
     high = Measured.share(round(spike.high * n), n, "sequences")
-    return difference(high, low)
+    return high.minus(low)
 
 
 def exam(network: Network, evalset: EvalSet) -> Exam:

@@ -30,7 +30,7 @@ from assignadd.paper.dynamics.along import (
     trajectory_at,
 )
 from assignadd.paper.dynamics.claims import ONE_VARIABLE
-from assignadd.stats import AtLeast, AtMost, Measured, difference, lowest, mean_of
+from assignadd.stats import AtLeast, AtMost, Measured, lowest, mean_of
 from assignadd.task.positions import operand_slots, roles
 
 WITHIN = 100  # steps: the duration of the paper's first spike
@@ -56,7 +56,7 @@ def share_within(network: Network, spike: Spike) -> Measured | None:
 
 def rise_of_mean(network: Network, spike: Spike, sets: Sequence[str]) -> Measured:
     """The rise of the mean accuracy on these sets from the evaluation before the spike to the one after it."""
-    return difference(recorded(network, sets, spike.after), recorded(network, sets, spike.before))
+    return recorded(network, sets, spike.after).minus(recorded(network, sets, spike.before))
 
 
 def smallest_rise(network: Network, spike: Spike) -> Measured | None:

@@ -30,7 +30,7 @@ from assignadd.paper.dynamics.along import (
     rise_between_plateaus,
 )
 from assignadd.paper.generalisation.claims import VARIABLES
-from assignadd.stats import AtLeast, AtMost, Measured, difference, highest, lowest
+from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest
 from assignadd.task.evalsets import EVAL_SETS, LITERAL, EvalSet, count_banned
 
 # Sequences for each variable in each slot, where all of them are tested.
@@ -68,7 +68,7 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     for name in (*LITERAL_SETS, *BINDING_SETS):
         if name in curves_of(network).accuracy:
             after, before = on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE)
-            rises.append(difference(after, before))
+            rises.append(after.minus(before))
     return highest(rises)
 
 
@@ -79,7 +79,7 @@ def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
             on_banned = on_plateau(network, evalset.name, spike, AFTER)
             on_trained = on_plateau(network, f"{evalset.n_vars}-var train", spike, AFTER)
-            differences.append(difference(on_banned, on_trained))
+            differences.append(on_banned.minus(on_trained))
     return lowest(differences)
 
 
@@ -156,7 +156,7 @@ def late_accuracy(network: Network, steps: Steps, when: int) -> Measured:
 
 def accuracy_rise(network: Network, steps: Steps) -> Measured:
     """The change across the spike of the accuracy on sums with the late variable in its slot."""
-    return difference(late_accuracy(network, steps, AFTER), late_accuracy(network, steps, BEFORE))
+    return late_accuracy(network, steps, AFTER).minus(late_accuracy(network, steps, BEFORE))
 
 
 def lowest_of_others(network: Network, steps: Steps) -> Measured | None:

@@ -25,7 +25,7 @@ from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
-from assignadd.model.stack import Stack, flatten, single_models
+from assignadd.model.stack import Stack, flatten
 from assignadd.network import Network, per_network
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
@@ -65,7 +65,7 @@ def merged(stack: Stack) -> Stack:
 def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     """The negative gradient of the mean loss on these sequences with respect to the matrix QK2."""
     gradients_of_W_Q = []
-    for model in single_models(merged(stack)):
+    for model in merged(stack):
         gradient = gradient_of(model)
         gradient(batch)  # fills `gradient.flat`
         gradients = Stack(model.config, gradient.flat)  # in the shape of the model's weights

@@ -20,7 +20,7 @@ from assignadd.paper.dynamics import first_spike, second_spike
 from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
 from assignadd.paper.dynamics.second_spike import around_late_spike, on_plateau
 from assignadd.paper.ledger import DYNAMICS
-from assignadd.stats import FAILS, Measured, difference, wilson
+from assignadd.stats import FAILS, Measured, wilson
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 
@@ -147,7 +147,7 @@ def test_no_set_without_banned_slots_rises_with_the_second_spike():
 
 def test_a_difference_has_newcombes_interval():
     """His own example, Statistics in Medicine 17 (1998), method 10: 56 of 70 less 48 of 80."""
-    found = difference(Measured.share(56, 70, "rows"), Measured.share(48, 80, "rows"))
+    found = Measured.share(56, 70, "rows").minus(Measured.share(48, 80, "rows"))
     assert numbers(found) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 
 
