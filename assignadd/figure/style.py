@@ -271,8 +271,8 @@ def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndar
     There are at most three phases; where one or more did not end, the title has `summary` too.
     """
     letters = [f"({letter})" for letter in "abc"[: len(phases)]]
-    low, high = axes.get_xlim()
-    places = [(step - low) / (high - low) for step in ends]  # from 0, the left end of the axes, to 1
+    to_axes = axes.transData - axes.transAxes  # from 0, the left end of the axes, to 1
+    places = [float(to_axes.transform((step, 0.5))[0]) for step in ends]
     for letter, place in zip(letters, spread(places, 0.06), strict=True):
         axes.text(place, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
     lines = []

@@ -42,7 +42,7 @@ from assignadd.task.text import answer
 from assignadd.task.vocabulary import Vocabulary
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
-WIDE = 3
+WIDE = 4
 BELOW: Any = {"location": "bottom", "pad": 0.03, "aspect": 25}  # where colour bars stand
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (
@@ -232,7 +232,8 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
     every_tenth_number = range(0, data.modulus, 10)
     other_tokens = range(data.modulus, first_position)
-    some_positions = (first_position + t for t in thinned(T, 12))
+    shown_positions = thinned(T, 12)
+    some_positions = (first_position + t for t in shown_positions)
     named = [*every_tenth_number, *other_tokens, *some_positions]
 
     def middle(first: int, last: int) -> float:  # of these rows, as drawn
@@ -243,8 +244,8 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
     for row, label in zip(named, ax.get_xticklabels(), strict=True):
-        is_long = row >= data.modulus and len(names[row]) > 1  # numbers are far apart: only every tenth is named
-        label.set_rotation(90 if is_long else 0)
+        apart = 10 if row < data.modulus else shown_positions.step if row >= first_position else 1  # from the next name
+        label.set_rotation(90 if len(names[row]) > apart else 0)
     for group in ("numbers", "variables", "positions"):
         at = middle(*data.rows(group))
         ax.text(at, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")

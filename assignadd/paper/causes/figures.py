@@ -147,10 +147,11 @@ class _Arrow:
 
 ASPECT = 4.0  # a unit of x is as long on paper as this many units of y
 HALF_LABEL = 0.13  # half the width of a number, in units of x
+LABEL = (2 * HALF_LABEL, 0.42)  # width and height of a number with some space around it, in units of x and y
 
 
 def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
-    """A place (x, y) on each arrow for its number, far from other arrows and from numbers placed before."""
+    """A place (x, y) on each arrow for its number, far from other arrows, and not on numbers placed before."""
     lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]  # (60, 2) each
     placed: list[np.ndarray] = []
     for i, arrow in enumerate(arrows):
@@ -163,6 +164,8 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
         distances = np.linalg.norm((candidates[:, None] - obstacles) * (ASPECT, 1.0), axis=-1).min(1)
         # A distance of 0.6 is enough; among places with that, the one nearest to the middle of the arrow.
         score = np.minimum(distances, 0.6) - 0.1 * np.abs(shares - 0.45)
+        for place in placed:
+            score -= (np.abs(candidates - place) < LABEL).all(-1)  # it would cover that number
         placed.append(candidates[int(score.argmax())])
     return placed
 
@@ -294,7 +297,7 @@ def draw_interchange(data: InterchangeData, axes: Axes) -> None:
         accuracy = data.accuracy[:, i]
         errors = np.stack([accuracy - data.low[:, i], data.high[:, i] - accuracy]).clip(0)
         look = EXCHANGED[name]
-        axes.errorbar(accuracy, y + 0.13 * (i - 1), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
+        axes.errorbar(accuracy, y + 0.22 * (i - 1), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
     labels = [f"{alignment}\n({n:,} pairs)" for alignment, n in zip(data.alignments, data.n, strict=True)]
     axes.set_yticks(y, labels)
     axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy")

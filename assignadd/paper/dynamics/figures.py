@@ -113,6 +113,8 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     Variants of ours are thin, and a band is the range over the types of sequences.
     """
     upper, lower = figure.subplots(2, 1, sharex=True)
+    first = data.steps[data.steps > 0].min(initial=data.steps[-1])  # 0 where no step is
+    linear_to = 10.0 ** np.floor(np.log10(max(1, first)))  # so that step 0 is on the axis
     for axes, panel in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
         for row, name in enumerate(data.names):
             measure = SHOWN[name]
@@ -125,10 +127,11 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
             axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
         if not axes.lines:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
-        axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
+        axes.set_xscale("symlog", linthresh=linear_to, linscale=0.3)
+        axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.25 * max(1, data.steps[-1])))
         legend_beside(axes, panel)
         rule_phases(axes, data.ends)
-    lower.set_xlabel("training step")
+    lower.set_xlabel("training step (log scale)")
     explanation = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
     lower.text(1.03, 0.0, explanation, transform=lower.transAxes, fontsize=7)
     name_phases(upper, data.phases, data.ends, data.summary)
