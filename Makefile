@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser site article reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser site article handout reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make site        documentation, findings, article, report and interactive page in one folder (site/index.html)"
 	@echo "make article     the article as a PDF, its numbers collected anew (article/assign-and-add-replicated.pdf)"
+	@echo "make handout     the handout of the class (notebooks/handout.pdf)"
 	@echo "make reference   write docs/reference.md from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
@@ -130,6 +131,10 @@ site: $(VENV)/.docs
 # Numbers from the ledger and the tables of the findings, by id; a minute or two.
 article: $(VENV)/.article
 	$(BIN)/python article/build.py --collect
+
+# One page, without fonts of this machine: the same text gives the same bytes.
+handout: $(VENV)/.article
+	cd notebooks && ../$(BIN)/python -c "import typst; typst.compile('handout.typ', output='handout.pdf', ignore_system_fonts=True, timestamp=0)"
 
 reference: $(VENV)/.core
 	$(BIN)/python docs/generate.py

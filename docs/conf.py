@@ -40,11 +40,23 @@ OF_SITE = {"Look it up": ["commands", "data", "studies"]}
 
 
 def for_the_site(app: object, page: str, source: list[str]) -> None:
-    """Shows what a comment `<!-- site ... -->` holds for the site alone, and leaves the badges of GitHub out."""
+    """Shows what a comment `<!-- site ... -->` holds for the site alone, and leaves the badges of GitHub out.
+
+    The workflow that publishes the site knows the repository, so that notebooks can be opened from there.
+    """
+    source[0] = source[0].replace("COLAB", in_colab(os.environ.get("GITHUB_REPOSITORY")))
     source[0] = re.sub(r"<!-- site\n(.*?)-->", r"\1", source[0], flags=re.DOTALL)
     source[0] = re.sub(r"^\[!\[.*\n\n", "", source[0], flags=re.MULTILINE)
     if page == root_doc:
         add_contents(source)
+
+
+def in_colab(repository: str | None) -> str:
+    """Links that open each notebook of a repository, OWNER/NAME, in Colab; without one, when there will be links."""
+    start = f"https://colab.research.google.com/github/{repository}/blob/main/notebooks"
+    names = [path.name for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
+    links = [f'<a href="{start}/{name}">notebook {name[0]}</a>' for name in names]
+    return ", ".join(links) if repository else "once this site is published from a public repository."
 
 
 # Words of the glossary that pages link where they first use them: how each begins, and how its row begins.

@@ -10,10 +10,10 @@
 # weights.
 #
 # - Time: about 45 minutes. You need PyTorch, and to know what attention is.
-# - Each exercise is a function to complete. Run its cell: a check says whether it is right and, if not, what is
-#   wrong.
-# - Each exercise is followed by a hidden solution. Running that cell replaces your function by ours, so the rest
-#   always works.
+# - Each exercise is a function to complete. Run its cell: it says whether your function is right. `hint(3)` looks at
+#   your last attempt at exercise 3 and says what to think about.
+# - Each exercise is followed by a folded solution. Running that cell replaces your function by ours, so the rest
+#   always works. What you see below them was printed with our solutions.
 #
 # The study is the paper "Assign and Add: A Mechanistic Study of Compositional Arithmetic" (arXiv 2605.31497),
 # section 5.
@@ -45,6 +45,22 @@ name = Vocabulary(task).name  # the text of a token
 
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, trained for {run.step:,} steps; N = {task.modulus}")
 
+# %% cellView="form" jupyter={"source_hidden": true} tags=["check"]
+# @title Checks and hints (no need to read them)
+said: dict[int, str] = {}  # what was seen in the last attempt at each exercise
+
+
+def check(exercise: int, attempt) -> None:
+    """Says whether an attempt is right."""
+    said[exercise] = globals()[f"check_{attempt.__name__}"](attempt)
+    print("Right." if said[exercise] == "Correct." else f"Not right yet. hint({exercise}) gives a hint.")
+
+
+def hint(exercise: int) -> None:
+    """Says what to think about, after the last attempt at an exercise."""
+    print(said.get(exercise, f"Run the cell of exercise {exercise} first."))
+
+
 # %% [markdown]
 # ## The model's input and output
 #
@@ -73,7 +89,7 @@ def check_answer(attempt):
         tokens = torch.tensor([aa.parse(prompt, task)])
         logits, found = model(tokens), attempt(prompt)
         if found is NotImplemented:
-            return "Not done yet: parse the prompt, call the model, take the argmax of the logits at the last position."
+            return "Not done yet. Which position of the logits answers, and which number has the largest logit there?"
         if isinstance(found, torch.Tensor):
             if found.numel() != 1:
                 return f"answer() has shape {tuple(found.shape)}: you need one number, at the last position."
@@ -93,7 +109,7 @@ def answer(prompt: str) -> int:
     return NotImplemented  # your code here
 
 
-print(check_answer(answer))
+check(1, answer)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -103,7 +119,7 @@ def answer(prompt: str) -> int:
     return model(tokens)[0, -1].argmax().item()
 
 
-print(check_answer(answer))
+check(1, answer)
 
 # %%
 for prompt in PROMPTS:
@@ -145,11 +161,11 @@ def check_top_two(attempt):
         for layer in (1, 2):
             found = attempt(prompt, layer)
             if found is NotImplemented:
-                return "Not done yet: the pattern is (sequence, head, query, key); take the last query and topk(2)."
+                return "Not done yet. The pattern has axes (sequence, head, query, key): which query is `=`?"
             if not isinstance(found, set):
                 return f"top_two() returns a {type(found).__name__}: return a set of whole numbers, such as {{13, 14}}."
             if any(isinstance(position, torch.Tensor) for position in found):
-                return "The set holds tensors, which never compare equal as members: use .tolist() on the indices."
+                return "The set holds tensors, which never compare equal as members: make them whole numbers."
             if found == expected[3 - layer] != expected[layer]:
                 return "These are the keys of the other layer: layer 1 is blocks.0, layer 2 is blocks.1."
             if found == set(patterns[layer][:, -1].topk(2).indices.tolist()) != expected[layer]:
@@ -165,7 +181,7 @@ def top_two(prompt: str, layer: int) -> set[int]:
     return NotImplemented  # your code here
 
 
-print(check_top_two(top_two))
+check(2, top_two)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -177,7 +193,7 @@ def top_two(prompt: str, layer: int) -> set[int]:
     return set(pattern[0, 0, -1].topk(2).indices.tolist())
 
 
-print(check_top_two(top_two))
+check(2, top_two)
 
 # %%
 for prompt in PROMPTS:
@@ -214,9 +230,7 @@ def check_share_at_values(attempt):
         expected = (top.sort().values == places.sort().values).all(-1).float().mean().item()
         found = attempt(tokens)
         if found is NotImplemented:
-            return (
-                "Not done yet: compare topk(2).indices with value_positions as sets, then take the mean over sequences."
-            )
+            return "Not done yet. In which sequences are the top two keys the two positions, in whichever order?"
         found = float(found)
         if found > 1:
             return f"share_at_values() is {found:g} for {n_vars} variables: a share is at most 1 (mean, not sum)."
@@ -237,7 +251,7 @@ def share_at_values(tokens: torch.Tensor) -> float:
     return NotImplemented  # your code here
 
 
-print(check_share_at_values(share_at_values))
+check(3, share_at_values)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -249,7 +263,7 @@ def share_at_values(tokens: torch.Tensor) -> float:
     return (top == roles(task, tokens).value_positions.sort().values).all(-1).float().mean().item()
 
 
-print(check_share_at_values(share_at_values))
+check(3, share_at_values)
 
 # %%
 for n_vars in (0, 1, 2):
@@ -279,7 +293,9 @@ stack = aa.load_stack(run).models(run.index_of(0))  # the same network as weight
 def check_binding_scores(attempt):
     found = attempt()
     if found is NotImplemented:
-        return "Not done yet: x = stack.W_E[0, -task.n_vars:] @ OV(stack, 1)[0], then x @ QK(stack, 2)[0] @ x.T."
+        return (
+            "Not done yet. First what layer 1 writes for each variable (the last V rows of W_E), then the score of two."
+        )
     V = task.n_vars
     if tuple(found.shape) != (V, V):
         hint = " Drop the axis of models with [0]." if found.ndim == 3 else " Variables are the last V rows of W_E."
@@ -287,14 +303,14 @@ def check_binding_scores(attempt):
     e = stack.W_E[0, -V:]
     x, qk = e @ OV(stack, 1)[0], QK(stack, 2)[0]
     if torch.allclose(found, e @ qk @ e.T, atol=1e-3):
-        return "You leave out OV1: layer 2 sees variables as layer 1 wrote them, x = e @ OV1."
+        return "You leave out OV1: layer 2 sees variables as layer 1 wrote them."
     if torch.allclose(found, x @ QK(stack, 1)[0] @ x.T, atol=1e-3):
         return "You use the QK matrix of layer 1: the search for the value happens in layer 2."
     if torch.allclose(found, (x @ qk @ x.T).T, atol=1e-3):
         return "This is the transpose: the query is on the left, so that the query's variable is the row."
     if not torch.allclose(found, x @ qk @ x.T, atol=1e-3):
         return (
-            "Not the scores yet. Is it x @ QK2 @ x.T with x = e @ OV1, and are the embeddings those of the variables?"
+            "Not the scores yet. Check each factor of the formula, and that the embeddings are those of the variables."
         )
     return "Correct."
 
@@ -305,7 +321,7 @@ def binding_scores() -> torch.Tensor:
     return NotImplemented  # your code here
 
 
-print(check_binding_scores(binding_scores))
+check(4, binding_scores)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -315,7 +331,7 @@ def binding_scores() -> torch.Tensor:
     return x @ QK(stack, 2)[0] @ x.T
 
 
-print(check_binding_scores(binding_scores))
+check(4, binding_scores)
 
 # %%
 scores = binding_scores()
@@ -351,7 +367,7 @@ W_E, W_U = stack.W_E[0], stack.W_U[0]
 def check_adder(attempt):
     found = attempt()
     if found is NotImplemented:
-        return "Not done yet: x = W_E[:N] @ OV(stack, 2)[0]; the input for (n, m) is x[n] + x[m], by broadcasting."
+        return "Not done yet. What does layer 2 write for each number? Broadcasting adds all pairs of them at once."
     if tuple(found.shape) == (N, N, N):
         return "These are the logits: take the argmax over the last axis."
     if tuple(found.shape) != (N, N):
@@ -363,13 +379,16 @@ def check_adder(attempt):
         ("You left out the ReLU: without it the MLP is linear.", (mid @ W_in @ W_out @ W_U).argmax(-1)),
         ("You add the residual around the MLP: the test is of the MLP alone.",
          ((mid + (mid @ W_in).relu() @ W_out) @ W_U).argmax(-1)),
-        ("You use the embeddings themselves: layer 2 writes e @ OV2.",
+        ("You use the embeddings themselves: what does layer 2 write for them?",
          (((W_E[:N, None] + W_E[:N]) @ W_in).relu() @ W_out @ W_U).argmax(-1)),
     ]  # fmt: skip
     if not torch.equal(found, expected):
         same = (found == expected).float().mean().item()
         hints = [text for text, other in agree if torch.equal(found, other)]
-        return (hints or [f"{same:.1%} of the entries are as expected; is the input x[n] + x[m] with x = e @ OV2?"])[0]
+        return (
+            hints
+            or [f"{same:.1%} of the entries are as expected; is the MLP's input what layer 2 writes for both numbers?"]
+        )[0]
     return "Correct."
 
 
@@ -379,7 +398,7 @@ def adder() -> torch.Tensor:
     return NotImplemented  # your code here
 
 
-print(check_adder(adder))
+check(5, adder)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -389,7 +408,7 @@ def adder() -> torch.Tensor:
     return (((x[:, None] + x) @ W_in).relu() @ W_out @ W_U).argmax(-1)
 
 
-print(check_adder(adder))
+check(5, adder)
 
 # %%
 n = torch.arange(N)

@@ -8,8 +8,8 @@
 # - Time: about 45 minutes. You need the first notebook, or its last section.
 # - **Write your prediction down before you run a cell.** An explanation that could not have failed has not been
 #   tested.
-# - Each exercise has a check that says what is wrong, and a hidden solution; running the solution replaces your
-#   function.
+# - Each exercise says whether your function is right; `hint(3)` looks at your last attempt at exercise 3. Running the
+#   folded solution replaces your function.
 
 # %%
 try:
@@ -40,6 +40,22 @@ before = model.answer_logits(tokens).argmax(-1)
 
 print("some of the sums:", *(aa.render(row, task) for row in tokens[:3].tolist()), sep="\n  ")
 print(f"accuracy on {len(tokens)} one-variable sums: {(before == labels).float().mean():.3f}")
+
+# %% cellView="form" jupyter={"source_hidden": true} tags=["check"]
+# @title Checks and hints (no need to read them)
+said: dict[int, str] = {}  # what was seen in the last attempt at each exercise
+
+
+def check(exercise: int, attempt) -> None:
+    """Says whether an attempt is right."""
+    said[exercise] = globals()[f"check_{attempt.__name__}"](attempt)
+    print("Right." if said[exercise] == "Correct." else f"Not right yet. hint({exercise}) gives a hint.")
+
+
+def hint(exercise: int) -> None:
+    """Says what to think about, after the last attempt at an exercise."""
+    print(said.get(exercise, f"Run the cell of exercise {exercise} first."))
+
 
 # %% [markdown]
 # ## Remove an edge
@@ -90,7 +106,9 @@ def check_answers_without(attempt):
     for layer in (1, 2):
         found = attempt(model, some, layer, keys)
         if found is NotImplemented:
-            return "Not done yet: in the hook, pattern[torch.arange(B), :, -1, keys] = 0, and return the pattern."
+            return (
+                "Not done yet. The hook returns a changed copy of the pattern: which entry of = is zero in sequence b?"
+            )
         if not isinstance(found, torch.Tensor) or found.shape != keys.shape:
             return f"answers_without() should be a tensor of shape {tuple(keys.shape)}: one number for each sequence."
         if torch.equal(found, _with_pattern(model, some, layer, removed)):
@@ -104,11 +122,11 @@ def check_answers_without(attempt):
         if torch.equal(found, _with_pattern(model, some, layer, normalised)):
             return "You renormalise the row: then the other edges get stronger, and two things change at once."
         if torch.equal(found, _with_pattern(model, some, layer, everywhere)):
-            return "You remove all of `keys` in every sequence: use pattern[torch.arange(B), :, -1, keys]."
+            return "You remove all of `keys` in every sequence: sequence b loses the position keys[b] alone."
         if torch.equal(found, _with_pattern(model, some, layer, for_all_queries)):
             return "You remove the edge for every query: only the last query, =, should lose it."
         return (
-            f"Layer {layer}: not the answers expected. Is only pattern[b, :, -1, keys[b]] zero, for every sequence b?"
+            f"Layer {layer}: not the answers expected. Is only the weight from = to keys[b] zero, in every sequence b?"
         )
     return "Correct."
 
@@ -119,7 +137,7 @@ def answers_without(model, tokens: torch.Tensor, layer: int, keys: torch.Tensor)
     return NotImplemented  # your code here
 
 
-print(check_answers_without(answers_without))
+check(1, answers_without)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -134,7 +152,7 @@ def answers_without(model, tokens: torch.Tensor, layer: int, keys: torch.Tensor)
     return model.run_with_hooks(tokens, fwd_hooks=[(hook, remove)])[:, -1].argmax(-1)
 
 
-print(check_answers_without(answers_without))
+check(1, answers_without)
 
 # %% [markdown]
 # ## Which edges matter?
@@ -157,7 +175,7 @@ def check_loss_with_interval(attempt):
     after = right & (torch.arange(200) >= 40)
     found = attempt(right, after)
     if found is NotImplemented:
-        return "Not done yet: d = right_before.float() - right_after.float(), then its mean and its standard deviation."
+        return "Not done yet. What is d for each sequence? Bools have no mean, numbers do."
     if len(found) != 3:
         return "Return three numbers: the loss, the lower and the upper end."
     loss, low, high = map(float, found)
@@ -185,7 +203,7 @@ def loss_with_interval(right_before: torch.Tensor, right_after: torch.Tensor) ->
     return NotImplemented  # your code here
 
 
-print(check_loss_with_interval(loss_with_interval))
+check(2, loss_with_interval)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -196,7 +214,7 @@ def loss_with_interval(right_before: torch.Tensor, right_after: torch.Tensor) ->
     return mean, mean - half, mean + half
 
 
-print(check_loss_with_interval(loss_with_interval))
+check(2, loss_with_interval)
 
 # %%
 value_positions = roles(task, tokens).value_positions
@@ -290,9 +308,7 @@ def check_answers_patched(attempt):
     for position in ([EQUALS], [PLUS], [second, EQUALS]):
         found = attempt(some, other, position)
         if found is NotImplemented:
-            return (
-                "Not done yet: run_with_cache on the donor, then run_with_hooks on the base; replace x[:, positions]."
-            )
+            return "Not done yet. Two passes: one over the donor to read the output, one over the base to put it in."
         if not isinstance(found, torch.Tensor) or found.shape != (len(some),):
             return f"answers_patched() should be a tensor of shape ({len(some)},): the argmax at the last position."
         if torch.equal(found, patched(hook, position)):
@@ -302,7 +318,7 @@ def check_answers_patched(attempt):
         if any(
             torch.equal(found, patched(*edit)) for edit in ((hook, slice(None)), ("blocks.1.hook_attn_out", position))
         ):
-            return "You replace every position, or layer 2's output: take x[:, positions] of blocks.0.hook_attn_out."
+            return "You replace every position, or layer 2's output: only the given positions change, in layer 1."
         if torch.equal(found, patched("blocks.0.hook_resid_post", position)):
             return "You patch the whole residual, which also holds the tokens: use blocks.0.hook_attn_out."
         return (
@@ -317,7 +333,7 @@ def answers_patched(base: torch.Tensor, donor: torch.Tensor, positions: list[int
     return NotImplemented  # your code here
 
 
-print(check_answers_patched(answers_patched))
+check(3, answers_patched)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -334,7 +350,7 @@ def answers_patched(base: torch.Tensor, donor: torch.Tensor, positions: list[int
     return model.run_with_hooks(base, fwd_hooks=[(hook, put)])[:, -1].argmax(-1)
 
 
-print(check_answers_patched(answers_patched))
+check(3, answers_patched)
 
 # %%
 differ = base_labels != donor_labels
@@ -403,7 +419,7 @@ def check_answers_exchanged(attempt):
 
     found = attempt(base[some], p[some], q[some])
     if found is NotImplemented:
-        return "Not done yet: new = x.clone(); new[i, p] = x[i, q]; new[i, q] = x[i, p], with i = torch.arange(B)."
+        return "Not done yet. Write to a copy and read from the old activation; each sequence has a p and a q."
     if not isinstance(found, torch.Tensor) or found.shape != i.shape:
         return f"answers_exchanged() should be a tensor of shape {tuple(i.shape)}."
     if torch.equal(found, edited(False)):
@@ -412,7 +428,7 @@ def check_answers_exchanged(attempt):
         return "You overwrite one tag before you have read it: take both from the old activation, and write to a copy."
     if torch.equal(found, model.answer_logits(base[some]).argmax(-1)):
         return "Nothing changed: does your hook return the new activation?"
-    return "Not the answers expected. Are the rows indexed one by one, x[torch.arange(B), p], and not x[:, p]?"
+    return "Not the answers expected. Does sequence b use p[b] and q[b] alone?"
 
 
 # %%
@@ -421,7 +437,7 @@ def answers_exchanged(base: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> t
     return NotImplemented  # your code here
 
 
-print(check_answers_exchanged(answers_exchanged))
+check(4, answers_exchanged)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -437,7 +453,7 @@ def answers_exchanged(base: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> t
     return model.run_with_hooks(base, fwd_hooks=[("blocks.0.hook_attn_out", exchange)])[:, -1].argmax(-1)
 
 
-print(check_answers_exchanged(answers_exchanged))
+check(4, answers_exchanged)
 
 # %%
 found = answers_exchanged(base, p, q)[differ]

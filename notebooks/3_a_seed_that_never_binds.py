@@ -6,8 +6,8 @@
 # do they do instead? How common are they? Could one have known early?
 #
 # - Time: about 45 minutes. You need the first notebook, or its last section.
-# - Each exercise has a check that says what is wrong, and a hidden solution; running the solution replaces your
-#   function.
+# - Each exercise says whether your function is right; `hint(3)` looks at your last attempt at exercise 3. Running the
+#   folded solution replaces your function.
 
 # %%
 try:
@@ -37,6 +37,22 @@ task, N = run.config.task, run.config.task.modulus
 recorded = aa.metrics(run)  # a row per network and evaluation
 print(recorded.select("seed", "step", "0-var train", "1-var train", "2-var train", "1-var var-restricted"))
 
+# %% cellView="form" jupyter={"source_hidden": true} tags=["check"]
+# @title Checks and hints (no need to read them)
+said: dict[int, str] = {}  # what was seen in the last attempt at each exercise
+
+
+def check(exercise: int, attempt) -> None:
+    """Says whether an attempt is right."""
+    said[exercise] = globals()[f"check_{attempt.__name__}"](attempt)
+    print("Right." if said[exercise] == "Correct." else f"Not right yet. hint({exercise}) gives a hint.")
+
+
+def hint(exercise: int) -> None:
+    """Says what to think about, after the last attempt at an exercise."""
+    print(said.get(exercise, f"Run the cell of exercise {exercise} first."))
+
+
 # %% [markdown]
 # ## Who binds?
 #
@@ -64,7 +80,7 @@ def check_binding_seeds(attempt):
     )
     found = attempt(made)
     if found is NotImplemented:
-        return "Not done yet: filter the rows of the last step, then those with `1-var train` of at least 0.95."
+        return "Not done yet. Two conditions on a row: which step, and which accuracy?"
     found = set(found)
     if found == {5, 6, 7, 8}:
         return "All seeds? They all add (`0-var train`); binding is about sums with one variable, `1-var train`."
@@ -73,7 +89,7 @@ def check_binding_seeds(attempt):
     if 6 in found:
         return "You read another column: the rule is about `1-var train`."
     if found == {5}:
-        return "*At least* 95 %: use >=, not >."
+        return "Does *at least* 95 % include 95 %?"
     return "Correct." if found == {5, 7} else f"For the table of the check you return {found}, expected {{5, 7}}."
 
 
@@ -83,7 +99,7 @@ def binding_seeds(table: pl.DataFrame) -> set[int]:
     return NotImplemented  # your code here
 
 
-print(check_binding_seeds(binding_seeds))
+check(1, binding_seeds)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -93,7 +109,7 @@ def binding_seeds(table: pl.DataFrame) -> set[int]:
     return set(last.filter(pl.col("1-var train") >= 0.95)["seed"])
 
 
-print(check_binding_seeds(binding_seeds))
+check(1, binding_seeds)
 
 # %%
 seeds = [member.seed for member in run.members]
@@ -145,7 +161,7 @@ def check_attention_on(attempt):
         for mask in masks(tokens).values():
             found = attempt(model, tokens, layer, mask)
             if found is NotImplemented:
-                return "Not done yet: take the last query of the pattern, then (row * mask).sum(1).mean()."
+                return "Not done yet. In which row is = the query? Only the keys in the mask count."
             if isinstance(found, torch.Tensor) and found.numel() != 1:
                 return f"attention_on() has shape {tuple(found.shape)}: it is one number, the mean over sequences."
             rows = {at: pattern[:, -1] for at, pattern in patterns.items()}
@@ -170,7 +186,7 @@ def attention_on(model, tokens: torch.Tensor, layer: int, mask: torch.Tensor) ->
     return NotImplemented  # your code here
 
 
-print(check_attention_on(attention_on))
+check(2, attention_on)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -181,7 +197,7 @@ def attention_on(model, tokens: torch.Tensor, layer: int, mask: torch.Tensor) ->
     return (row * mask).sum(1).mean().item()
 
 
-print(check_attention_on(attention_on))
+check(2, attention_on)
 
 # %%
 looks = {}
@@ -238,7 +254,7 @@ def check_accuracy_by_assignments(attempt):
     expected = {k: right[n == k].float().mean().item() for k in n.unique().tolist()}
     found = attempt(model, tokens)
     if found is NotImplemented:
-        return "Not done yet: n = assigned.sum(1), right = argmax == answers(task, tokens), and a mean for each n."
+        return "Not done yet. For each sequence: how many assigned numbers, and is the answer right?"
     if not isinstance(found, dict):
         return f"accuracy_by_assignments() returns a {type(found).__name__}, expected a dictionary {{1: ..., 2: ...}}."
     if any(isinstance(k, torch.Tensor) for k in found):
@@ -263,7 +279,7 @@ def accuracy_by_assignments(model, tokens: torch.Tensor) -> dict[int, float]:
     return NotImplemented  # your code here
 
 
-print(check_accuracy_by_assignments(accuracy_by_assignments))
+check(3, accuracy_by_assignments)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -274,7 +290,7 @@ def accuracy_by_assignments(model, tokens: torch.Tensor) -> dict[int, float]:
     return {k: right[n == k].mean().item() for k in n.unique().tolist()}
 
 
-print(check_accuracy_by_assignments(accuracy_by_assignments))
+check(3, accuracy_by_assignments)
 
 # %%
 by_number = {seed: accuracy_by_assignments(model, drawn(seed, "1-var train", 600)) for seed, model in models.items()}
@@ -312,9 +328,7 @@ def check_explained(attempt):
     )
     literals = literals_of(tokens)
     if attempt(tokens, literals, literals) is NotImplemented:
-        return (
-            "Not done yet: candidates = (tokens + literals[:, None]) % N, where roles(task, tokens).assigned is true."
-        )
+        return "Not done yet. Make the sum for every position at once. At which positions is it a candidate?"
     cases = [
         ([51, 12, 48], 1.0, "numbers of the other variable count as well: it is about any assigned number"),
         ([(17 + 50) % N, 23, 44], 1.0, "a sum may exceed N - 1: take it modulo N"),
@@ -336,7 +350,7 @@ def explained(tokens: torch.Tensor, given: torch.Tensor, literals: torch.Tensor)
     return NotImplemented  # your code here
 
 
-print(check_explained(explained))
+check(4, explained)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -346,7 +360,7 @@ def explained(tokens: torch.Tensor, given: torch.Tensor, literals: torch.Tensor)
     return ((candidates == given[:, None]) & roles(task, tokens).assigned).any(1).float().mean().item()
 
 
-print(check_explained(explained))
+check(4, explained)
 
 # %%
 tokens = drawn(stuck[0], "1-var train", 600)
@@ -410,7 +424,7 @@ def check_share_with_interval(attempt):
     for k, n in ((13, 20), (20, 20), (37, 50)):
         found = attempt(k, n)
         if found is NotImplemented:
-            return "Not done yet: p = k / n, then the formula, with math.sqrt."
+            return "Not done yet. Compute the centre and half the width apart; both are over 1 + z^2/n."
         p, low, high = map(float, found)
         if abs(p - k / n) > 1e-9:
             return f"The share of {k} of {n} is {p:g}, expected {k / n:g}."
@@ -429,7 +443,7 @@ def share_with_interval(k: int, n: int) -> tuple[float, float, float]:
     return NotImplemented  # your code here
 
 
-print(check_share_with_interval(share_with_interval))
+check(5, share_with_interval)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -441,7 +455,7 @@ def share_with_interval(k: int, n: int) -> tuple[float, float, float]:
     return p, low, high
 
 
-print(check_share_with_interval(share_with_interval))
+check(5, share_with_interval)
 
 
 # %%
@@ -479,7 +493,7 @@ def check_auc(attempt):
     for a, b, expected in cases:
         found = attempt(np.array(a, float), np.array(b, float))
         if found is NotImplemented:
-            return "Not done yet: compare all pairs, a[:, None] > b, and take the mean."
+            return "Not done yet. Broadcasting compares every value of a with every value of b."
         if abs(float(found) - (1 - expected)) < 1e-9 and expected != 0.5:
             return "The other way round: count the pairs in which the value of a is the larger one."
         if abs(float(found) - expected) > 1e-9:
@@ -494,7 +508,7 @@ def auc(a: np.ndarray, b: np.ndarray) -> float:
     return NotImplemented  # your code here
 
 
-print(check_auc(auc))
+check(6, auc)
 
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["solution"]
@@ -503,7 +517,7 @@ def auc(a: np.ndarray, b: np.ndarray) -> float:
     return float(((a[:, None] > b) + 0.5 * (a[:, None] == b)).mean())
 
 
-print(check_auc(auc))
+check(6, auc)
 
 # %% [markdown]
 # Now search: which column of the census, early in training, separates the seeds that will bind from those that

@@ -1,4 +1,4 @@
-"""Writes each percent script of this folder as a notebook without outputs; `make reference` runs it.
+"""Runs each percent script of this folder, and writes it as a notebook with its outputs; `make reference` does so.
 
 The scripts are the source (jupytext's percent format: `# %%` starts a cell, `# %% [markdown]` a cell of text). The
 .ipynb files are there so that Colab, GitHub and Jupyter open them; a test compares both.
@@ -6,8 +6,11 @@ The scripts are the source (jupytext's percent format: `# %%` starts a cell, `# 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +47,38 @@ def notebook(script: str) -> dict[str, Any]:
     return {"cells": cells, "metadata": NOTEBOOK, "nbformat": 4, "nbformat_minor": 5}
 
 
-def text(script: str) -> str:
-    """The text of the .ipynb file of a script."""
-    return json.dumps(notebook(script), indent=1, ensure_ascii=False) + "\n"
+def execute(made: dict[str, Any]) -> dict[str, Any]:
+    """Runs the code cells of a notebook, puts what each prints and draws into it, and returns the names they define."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names: dict[str, Any] = {}
+    code_cells = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+    for count, cell in enumerate(code_cells, 1):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("".join(cell["source"]), f"cell {count}", "exec"), names)
+        cell["execution_count"] = count
+        if lines := printed.getvalue().splitlines(keepends=True):
+            cell["outputs"].append({"name": "stdout", "output_type": "stream", "text": lines})
+        for number in pyplot.get_fignums():
+            picture = io.BytesIO()
+            pyplot.figure(number).savefig(picture, dpi=80)
+            data = {"image/png": b64encode(picture.getvalue()).decode(), "text/plain": ["a figure"]}
+            cell["outputs"].append({"data": data, "metadata": {}, "output_type": "display_data"})
+        pyplot.close("all")
+    return names
+
+
+def main() -> None:
+    """Writes the .ipynb file of each script."""
+    for path in scripts():
+        made = notebook(path.read_text())
+        execute(made)
+        path.with_suffix(".ipynb").write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    for path in scripts():
-        path.with_suffix(".ipynb").write_text(text(path.read_text()))
+    main()

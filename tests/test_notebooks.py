@@ -1,11 +1,11 @@
 """The notebooks run, their checks accept the solutions and name the mistakes, and the .ipynb files are the scripts."""
 
+import ast
 import builtins
-import contextlib
 import importlib.util
-import io
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -19,31 +19,31 @@ NAMES = [path.stem for path in convert.scripts()]
 
 
 class Executed:
-    """The names that a notebook defines, and what each of its code cells printed."""
+    """The names that a notebook defines, and its code cells with what they print."""
 
     def __init__(self, name: str):
-        script = (FOLDER / f"{name}.py").read_text()
-        self.cells = [cell for cell in convert.notebook(script)["cells"] if cell["cell_type"] == "code"]
-        self.names: dict[str, object] = {}
-        self.printed: list[str] = []
-        for cell in self.cells:
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile("".join(cell["source"]), name, "exec"), self.names)
-            self.printed.append(out.getvalue())
+        made = convert.notebook((FOLDER / f"{name}.py").read_text())
+        self.names = convert.execute(made)
+        self.cells = code_cells(made)
+        self.printed = [text_of(cell) for cell in self.cells]
+
+
+def code_cells(made):
+    return [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+
+
+def text_of(cell) -> str:
+    """What a cell printed."""
+    return "".join(line for output in cell["outputs"] for line in output.get("text", []))
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def executed(request):
-    """Each notebook, executed once as a student runs it: without gradients, and with pictures that nobody sees."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    """Each notebook, executed once as a student runs it, without gradients."""
     try:
         yield request.param, Executed(request.param)
     finally:
         torch.set_grad_enabled(True)
-        matplotlib.pyplot.close("all")
 
 
 def test_there_are_three():
@@ -52,9 +52,12 @@ def test_there_are_three():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_notebook_is_the_script(name):
-    script = (FOLDER / f"{name}.py").read_text()
-    assert (FOLDER / f"{name}.ipynb").read_text() == convert.text(script), "run `make reference`"
-    cells = convert.notebook(script)["cells"]
+    made = convert.notebook((FOLDER / f"{name}.py").read_text())
+    stored = json.loads((FOLDER / f"{name}.ipynb").read_text())
+    for cell in code_cells(stored):
+        cell |= {"execution_count": None, "outputs": []}
+    assert stored == made, "run `make reference`"
+    cells = made["cells"]
     assert len({cell["id"] for cell in cells}) == len(cells) > 20
     hidden = [cell for cell in cells if cell["metadata"].get("cellView") == "form"]
     assert all(cell["source"][0].startswith("# @title ") for cell in hidden)
@@ -67,7 +70,19 @@ def test_converting_reads_cells_titles_and_text():
     text, code, last = convert.notebook(script)["cells"]
     assert text["source"] == ["# A\n", "\n", "b"] and code["source"] == ["x = 1"] and last["source"] == ["y = 2"]
     assert code["metadata"] == {"tags": ["check"], "jupyter": {"source_hidden": True}}
-    assert json.loads(convert.text(script))["nbformat"] == 4
+    made = convert.notebook("# %%\nx = 1\nprint(x)\n\n# %%\nx + 1\n")
+    assert convert.execute(made)["x"] == 1 and [text_of(cell) for cell in made["cells"]] == ["1\n", ""]
+
+
+def test_the_stored_outputs_are_those_of_the_cells(executed):
+    """The words are; a digit may differ from machine to machine."""
+    name, done = executed
+    stored = code_cells(json.loads((FOLDER / f"{name}.ipynb").read_text()))
+    for kept, cell in zip(stored, done.cells, strict=True):
+        words, words_now = (re.sub(r"[-+]?[\d.,]+", "0", text_of(c)).split() for c in (kept, cell))
+        assert words == words_now and len(kept["outputs"]) == len(cell["outputs"]), "run `make reference`"
+    figures = [output for cell in stored for output in cell["outputs"] if "image/png" in output.get("data", ())]
+    assert len(figures) == {"1": 2, "2": 0, "3": 1}[name[0]]
 
 
 @pytest.mark.parametrize("wheels", [[], ["assignadd-0.2.0-py3-none-any.whl"]])
@@ -94,14 +109,53 @@ def test_the_first_cell_installs_the_package_where_it_is_not(name, wheels, tmp_p
     assert names["aa"].__name__ == "assignadd"
 
 
+def test_the_handout_is_one_page_and_current(tmp_path):
+    typst = pytest.importorskip("typst", reason="typst is not installed")
+    source, pdf = FOLDER / "handout.typ", tmp_path / "handout.pdf"
+    pages = typst.compile(source, format="png", ppi=20, ignore_system_fonts=True)
+    assert isinstance(pages, bytes), "a list if there are several"
+    typst.compile(source, output=pdf, ignore_system_fonts=True, timestamp=0)
+    assert pdf.read_bytes() == (FOLDER / "handout.pdf").read_bytes(), "run `make handout`"
+
+
 def test_exercises_are_open_and_solutions_correct(executed):
     _, done = executed
     exercises = [i for i, cell in enumerate(done.cells) if any("# your code here" in line for line in cell["source"])]
     assert len(exercises) >= 4
     for i in exercises:
-        assert done.printed[i].startswith("Not done yet: "), done.printed[i]
-        assert "solution" in done.cells[i + 1]["metadata"]["tags"] and done.printed[i + 1] == "Correct.\n"
+        number = exercises.index(i) + 1
+        assert done.printed[i] == f"Not right yet. hint({number}) gives a hint.\n"
+        assert "solution" in done.cells[i + 1]["metadata"]["tags"] and done.printed[i + 1] == "Right.\n"
         assert "check" in done.cells[i - 1]["metadata"]["tags"]
+
+
+def test_a_hint_is_about_the_last_attempt_and_never_the_solution(executed, capsys):
+    _, done = executed
+    own = done.names
+    solutions = {
+        node.name: node
+        for cell in done.cells
+        if "solution" in cell["metadata"].get("tags", [])
+        for node in ast.parse("".join(cell["source"])).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    for number, (name, node) in enumerate(solutions.items(), 1):
+
+        def attempt(*given, name=name):
+            return NotImplemented
+
+        attempt.__name__ = name
+        own["check"](number, attempt)
+        own["hint"](number)
+        said = capsys.readouterr().out.splitlines()[-1]
+        assert said.startswith("Not done yet. ")
+        code = {ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.expr)}
+        assert not [text for text in code if len(text) > 12 and text in said], said
+        own["check"](number, own[name])
+        assert capsys.readouterr().out == "Right.\n"
+    del own["said"][1]
+    own["hint"](1)
+    assert capsys.readouterr().out == "Run the cell of exercise 1 first.\n"
 
 
 def edited(own, hook, change, tokens):
@@ -247,7 +301,7 @@ MISTAKES = {
     "3_a_seed_that_never_binds": {
         "binding_seeds": [
             (lambda o: lambda t: set(t.filter(t["1-var train"] >= 0.95)["seed"]), "rows of the last step"),
-            (lambda o: lambda t: set(t.filter((t["1-var train"] > 0.95) & (t["step"] == 200))["seed"]), "use >="),
+            (lambda o: lambda t: set(t.filter((t["1-var train"] > 0.95) & (t["step"] == 200))["seed"]), "include 95 %"),
             (lambda o: lambda t: set(t["seed"]), "They all add"),
             (lambda o: lambda t: set(t.filter(t["1-var var-restricted"] >= 0.95)["seed"]), "another column"),
         ],

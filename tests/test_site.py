@@ -73,3 +73,14 @@ def test_linked_words_are_those_of_the_glossary():
     text = "It binds held-out doubles; being stuck, exams and trajectories. Upheld, a household, unbinding, stackable."
     found = [match[0] for match in conf.WORD.finditer(text)]
     assert found == ["binds", "held-out", "doubles", "stuck", "exams", "trajectories"]
+
+
+def test_notebooks_open_in_colab_where_the_repository_is_known(monkeypatch):
+    source = [(ROOT / "docs" / "teach.md").read_text()]
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/assignadd")
+    conf.for_the_site(None, "docs/teach", source)
+    links = re.findall(
+        r'href="https://colab.research.google.com/github/somebody/assignadd/blob/main/([^"]+)"', source[0]
+    )
+    assert len(links) == 3 and all((ROOT / link).is_file() for link in links)
+    assert "<a" not in conf.in_colab(None)
