@@ -68,7 +68,7 @@ class Network:
 
     @cached_property
     def results(self) -> dict[tuple[Any, ...], Any]:
-        """What functions of this network returned, by the function's name and its further arguments (`per_network`)."""
+        """The results of functions of this network, by the function's name and further arguments (`per_network`)."""
         return {}
 
     @cached_property
@@ -93,7 +93,7 @@ class Network:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """What training recorded of this model, a row per evaluation; empty for imported weights and without a run."""
+        """The rows that training recorded of this model, one per evaluation; none for imported weights, or no run."""
         if self.run is None:
             return []
         return [row for row in self.run.metrics() if row["model"] == self.index]

@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 def user_object(path: Path, name: str) -> tuple[Any, Source]:
-    """What a file of Python, which is executed, calls by this name; and its text."""
+    """The object with this name in a file of Python, which is executed; and the text of the file."""
     if path.is_dir():
         raise UserError(f"{path}: expected a file of Python that defines {name}")
     module = user_module(path)

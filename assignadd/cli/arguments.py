@@ -40,7 +40,7 @@ class Argument:
 
     @property
     def flags(self) -> list[str]:
-        """The flags that set the field; those of a bool set it to true."""
+        """The flags that set the field; for a bool, those that set it to true."""
         named = "--" + self.name.rstrip("_").replace("_", "-")  # `with_`, as `with` is a word of Python
         return ["-o", named] if self.name == "out" else [named]
 

@@ -77,7 +77,7 @@ class Ask(OneModel, Printing):
 
 
 def _attention_from_equals(patterns: list[Tensor]) -> dict[str, list[float]]:
-    """By the name of each layer (and head) the attention of `=`, the last token, to every token."""
+    """The attention of `=`, the last token, to every token, by the name of each layer (and head)."""
     attention = {}
     for layer, pattern in enumerate(patterns, 1):
         heads = pattern[0]  # (heads, T, T)

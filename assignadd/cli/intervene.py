@@ -48,7 +48,7 @@ class Intervene(OneModel, Printing):
     """First say in words what the specification does."""
 
     def main(self) -> Output:
-        """What the model does with the prompt without and with the interventions."""
+        """The answers of the model to the prompt without and with the interventions."""
         from assignadd.interventions.specification import explain, read_specification
 
         interventions = read_specification(self.specification)
@@ -62,7 +62,7 @@ class Intervene(OneModel, Printing):
         return Output([*words, *_before_and_after(reply)], reply)
 
     def _reply(self, run: Run, interventions: Sequence[Intervention]) -> dict[str, Any]:
-        """What --json prints: the answers to the prompt, and the accuracy on reference sequences, before and after.
+        """The reply for --json: the answers to the prompt, and the accuracy on reference sequences, before and after.
 
         The reference sequences are training sequences, from which interventions by mean or by resampling take values.
         """

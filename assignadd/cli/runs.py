@@ -207,7 +207,7 @@ def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
 
 
 def _records(args: Publish, step: int) -> list[Record]:
-    """Every claim of the paper that is about trained networks, judged on those of the run at this step."""
+    """Every claim of the paper that is about trained networks, judged on the networks of the run at this step."""
     from assignadd.cli.measure import read_networks
     from assignadd.ledger.claim import judge
     from assignadd.network import measure_ahead

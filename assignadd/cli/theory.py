@@ -111,7 +111,7 @@ def _network(name: str, seed: int | None) -> Network:
 
 
 def _write(folder: Path, points: list[BetaPoint], networks: Sequence[Network], records: Sequence[Record]) -> None:
-    """Writes the figure over beta, that of the networks' gradient, and verdicts.json."""
+    """Writes the figure over beta, the figure of the networks' gradient, and verdicts.json."""
     from assignadd.paper.theory import figures
     from assignadd.runs import atomic
 

@@ -53,7 +53,7 @@ def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
     """The first index from which `above` is true for `lasting` steps, or to the end; None if there is none."""
-    ends = np.searchsorted(steps, steps + lasting)  # for each evaluation the first one as many steps later
+    ends = np.searchsorted(steps, steps + lasting)  # of the first evaluation at least `lasting` steps later
     for i in np.flatnonzero(above):
         if above[i : ends[i] + 1].all():
             return int(i)

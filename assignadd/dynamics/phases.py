@@ -38,7 +38,7 @@ SECOND_SPIKE = 0.05  # the least rise of a second spike, in accuracy
 
 @dataclass(frozen=True)
 class Skill:
-    """What a network can do: an evaluation set, and the accuracy on it from which on the network has the skill."""
+    """A skill: an evaluation set, and the accuracy on it from which on a network has the skill."""
 
     set: str
     level: float

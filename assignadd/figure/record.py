@@ -1,4 +1,4 @@
-"""What a figure is made of: data, drawing and caption; and the panel that replaces it where there are no data."""
+"""The record of a figure: data, drawing and caption; and the panel that replaces it where there are no data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FigureData:
 
 @dataclass(frozen=True)
 class Absent(FigureData):
-    """Instead of the data of a figure, where the run has none."""
+    """Stands for the data of a figure if the run has none."""
 
     words: str
     """The reason."""
@@ -41,7 +41,7 @@ class Absent(FigureData):
 
 @dataclass(frozen=True)
 class Failed(Absent):
-    """Instead of the data of a user's figure that could not be computed or drawn."""
+    """Stands for the data of a user's figure that could not be computed or drawn."""
 
 
 NOT_DRAWN = "It could not be drawn: "
@@ -52,7 +52,7 @@ NO_POPULATION = Absent(
 
 @dataclass(frozen=True)
 class Sources:
-    """What figures are drawn from: trained networks, and populations of many seeds."""
+    """The sources of figures: trained networks, and populations of many seeds."""
 
     models: Sequence[Network]
     populations: Populations = dataclasses.field(default_factory=Populations)

@@ -313,5 +313,5 @@ def _numbered(singular: str, plural: str, numbers: Sequence[int]) -> str:
 
 
 def _place(place: Place) -> str:
-    """The words for a role or a position; keys of a JSON object are strings, those of positions too."""
+    """The words for a role or a position; as a key of a JSON object, a position is a string."""
     return ROLE_WORDS.get(str(place), f"position {place}")

@@ -133,7 +133,7 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class Line:
-    """What was measured for one reading of a claim, and the verdict; without a number, `reason` says why."""
+    """The number measured for one reading of a claim, and the verdict; without a number, `reason` says why."""
 
     value: float | None = None
     low: float | None = None
@@ -314,7 +314,7 @@ def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> 
 
 
 def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populations, sweep: str) -> Line:
-    """A number of a whole population; that of another task is shown, but the paper's claim cannot be tested on it."""
+    """The number of a whole population; on a population of another task the paper's claim cannot be tested."""
     number = measure(populations)
     if number is None:
         reason = NO_SEED if populations.there(sweep) else NO_POPULATION

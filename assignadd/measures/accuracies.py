@@ -77,7 +77,7 @@ def accuracies_of(network: Network) -> dict[str, Accuracy]:
     return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
 
 
-# Sequences of each set at each of the last evaluations, if as many are requested at all.
+# Sequences of each set at each of the last evaluations, unless fewer are requested.
 END_SEQUENCES = 2000
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
 ANY_PAIR_PLACE = 99  # among the sets of an exam at the end: behind all others

@@ -52,7 +52,7 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Measure:
-    """What is known of a column of numbers, or of all columns that differ in a field in braces such as `{n_vars}`."""
+    """A measure: one column of numbers, or all columns that differ in a field in braces such as `{n_vars}`."""
 
     name: str
     """The name of the column in tables, files and JSON."""
@@ -322,7 +322,7 @@ class ProgressObserver:
 
     @cached_property
     def _measures(self) -> ColumnsOf:
-        """What takes the measures: made on the first call, in the process that trains the models."""
+        """The function that takes the measures, made on the first call: in the process that trains the models."""
         return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ def _draw(
 def _sampler(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
 ) -> Sampler | UserSampler | None:
-    """What draws sequences of this set for these models; None where one of them has no such sequence."""
+    """The sampler of this set for these models; None if one of them has no such sequence."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     try:

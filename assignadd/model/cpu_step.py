@@ -57,7 +57,7 @@ class WeightArrays(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What follows from the weights alone, for all sequences."""
+    """The tables that follow from the weights alone, the same for all sequences."""
 
     rows: Float32[Array, "4*C+1 d"]
     """C embeddings; what OV1 makes of each, C; the constant E_= + P_=, 1; what OV2 makes of the first two, 2C."""
@@ -87,7 +87,7 @@ class Tables(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What the forward and backward pass of n sequences write."""
+    """The arrays that the forward and backward pass of n sequences write."""
 
     attention_1: Float32[Array, "n*T T"]
     """0 for keys after the query, to which nothing is written."""
@@ -142,7 +142,7 @@ class Gradients(NamedTuple):
     weights: WeightArrays
     tables: Tables
     sums: Sums
-    """Those of the first thread, to which those of the others are added."""
+    """The sums of the first thread, to which those of the other threads are added."""
     all_sums: Float32[Array, "threads numbers"]
     """The memory of every thread's sums."""
 
@@ -153,9 +153,9 @@ class Batches(NamedTuple):
     tokens: Int64[Array, "steps*B T"]
     labels: Int64[Array, " steps*B"]
     losses: Float32[Array, " B"]
-    """Of each sequence of the last step that was taken."""
+    """The loss of each sequence, at the last step that was taken."""
     loss: Float32[Array, " 1"]
-    """Their mean."""
+    """The mean of `losses`."""
     loss_in_double: bool
     """Whether the loss is computed in double precision."""
     diverged_at: Int64[Array, " 1"]
@@ -163,7 +163,7 @@ class Batches(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What AdamW reads and writes, P numbers each, and its settings; P = 0 where only gradients are asked for."""
+    """The arrays that AdamW reads and writes, of P numbers, and its settings; P = 0 where only gradients are wanted."""
 
     weights: Float32[Array, " P"]
     grad: Float32[Array, " P"]
@@ -273,7 +273,7 @@ class CompiledGradient:
 
 
 class TrainingMemory:
-    """What a training step writes besides gradients and weights; chunks and sums are one for each thread."""
+    """The arrays that a training step writes besides gradients and weights; every thread has its chunk and its sums."""
 
     def __init__(self, w: WeightArrays, batch_size: int, threads: int):
         sizes = _sizes(w, chunk_size(math.ceil(batch_size / threads)))

@@ -23,7 +23,7 @@ from assignadd.task.vocabulary import Sizes, sizes_of
 from assignadd.user_file import Source, source_of, user_object
 
 NAME = "NETWORK"
-"""What a file calls its network."""
+"""The name that a file gives its network."""
 SEQUENCES_TRIED = 8
 Factory = Callable[[Sizes], nn.Module]
 

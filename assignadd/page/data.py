@@ -89,7 +89,7 @@ def require_shown(config: Config) -> None:
 
 
 def task_data(config: Config) -> dict[str, Any]:
-    """What the page must know to read and answer a prompt of a task."""
+    """The facts about a task with which the page reads and answers a prompt."""
     task = config.task
     vocabulary = Vocabulary(task)
     numbers = torch.arange(task.modulus)
@@ -104,7 +104,7 @@ def whole_numbers(values: Tensor) -> str:
 
 
 def package_tables() -> dict[str, Any]:
-    """What is the same for all networks: evaluation sets, measures, the rules of the package, and colours.
+    """The data that are the same for all networks: evaluation sets, measures, the rules of the package, and colours.
 
     "scales" are those of heat maps, of shares and of scores of either sign: colours from the least to the greatest.
     """

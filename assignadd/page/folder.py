@@ -12,7 +12,7 @@ from assignadd.runs.files import claim_folder, folder_inside
 
 BUNDLE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
-# What the files of models and of checkpoints are called.
+# The names of the files of models and of checkpoints.
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
 
 

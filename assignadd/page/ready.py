@@ -29,7 +29,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Ready:
-    """What the archive holds."""
+    """The content of the archive."""
 
     inputs: str
     """The hash of all that the data were computed from (tests/page/make_ready.py)."""

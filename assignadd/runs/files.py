@@ -120,7 +120,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def _kind(folder: Path) -> str | None:
-    """What a folder of ours is for, such as "sweep"; None for any other."""
+    """The kind of output that a folder of ours is for, such as "sweep"; None for any other folder."""
     if _is_run(folder):
         return "run"
     try:

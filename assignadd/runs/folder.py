@@ -62,7 +62,7 @@ NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class _Row(msgspec.Struct):
-    """What readers of a row of the metrics rely on."""
+    """The fields of a row of the metrics on which readers rely."""
 
     step: Count
     model: Count
@@ -260,7 +260,7 @@ class Run:
         return self._read_state(steps[-1]) if steps else None
 
     def verify(self) -> list[str]:
-        """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
+        """The problems of the run, a line per file; empty if all of it is as it was committed."""
         problems: dict[str, str] = {}
         for name in [METRICS, MEASURES, *self.manifest.files]:
             try:

@@ -42,7 +42,7 @@ def numbered(folder: str, step: int) -> str:
 
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a process of a run computed with: versions, device and threads, but no name of the machine."""
+    """The environment of a process of a run: versions, device and threads, but no name of the machine."""
 
     python: str
     torch: str
@@ -107,9 +107,9 @@ class File(Blob, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A committed file; its name is the key under which the manifest has it."""
 
     step: Count | None = None
-    """Of a checkpoint or a state."""
+    """The step of a checkpoint or a state."""
     metrics: Blob | None = None
-    """Of a state: the metrics up to its step, so that training can go on from it with the rows it had."""
+    """For a state, the metrics up to its step, so that training can go on from it with the rows it had."""
 
 
 class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,7 +136,7 @@ class Observed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `manifest.json` holds."""
+    """The content of `manifest.json`."""
 
     step: Count
     """The updates that are committed."""
@@ -236,7 +236,7 @@ def source_commit(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What a Git command prints in this folder; "" where it fails."""
+    """The output of a Git command in this folder; "" if it fails."""
     # Git's own variables, set inside its hooks, would point it at another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"  # `git status` shall write nothing
@@ -244,7 +244,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _output(command: list[str], environment: dict[str, str]) -> str:
-    """What a command prints; "" where it fails."""
+    """The output of a command; "" if it fails."""
     try:
         process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

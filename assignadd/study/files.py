@@ -69,7 +69,7 @@ class ObserverInFile:
     study: str
 
     def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
-        """What measures models of these configurations, which train on the pairs `seen`."""
+        """The function that measures models of these configurations, which train on the pairs `seen`."""
         observer = _loaded_studies(self.path)[self.study].observer
         assert observer is not None, "run_study replaces an observer alone"
         return observer(configs, seen)

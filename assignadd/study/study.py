@@ -279,7 +279,7 @@ class Study:
 
     @property
     def config(self) -> Config:
-        """The settings of the networks, which those of their cells are added to."""
+        """The settings of the networks, before those of their cells are added."""
         return replace(self.base, optim=replace(self.base.optim, steps=self.steps))
 
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:

@@ -102,7 +102,7 @@ class StudyTable:
         return Measured(float(values.mean()), interval.low, interval.high, n, counted_on)
 
     def difference(self, number: Number, cell: str, other: str) -> Measured | None:
-        """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
+        """A number of one cell minus that of another, with Newcombe's interval; None if a cell has none."""
         of_cell, of_other = self.measured(number, cell), self.measured(number, other)
         return of_cell.minus(of_other) if of_cell and of_other else None
 
@@ -125,7 +125,7 @@ class Statement:
     says: str
     rule: Rule
     number: Callable[[StudyTable], Measured | None]
-    """What the rule is about; None where too few networks have it."""
+    """The number that the rule is about; None if too few networks have it."""
 
 
 def statements(study: Study) -> list[Statement]:
@@ -160,7 +160,7 @@ def study_records(table: StudyTable) -> list[Record]:
 
 
 def _record(statement: Statement, table: StudyTable) -> Record:
-    """What the table says about a statement, and the verdict of its rule."""
+    """The record of a statement: its number, from the table, and the verdict of its rule."""
     stated = Record(
         verdict=UNTESTABLE, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
         paper=NOT_REPORTED, comment="Too few networks have this number.", population=f"study {table.study.name}",
@@ -212,7 +212,7 @@ def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
 
 
 def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
-    """What became of a model and when, from its evaluations on `n` sequences a set; None for what its task has not."""
+    """The outcomes and onsets of a model, from its evaluations on `n` sequences a set; None for any its task lacks."""
     last = evaluations.row(-1, named=True)
     recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
     tested = [name for name in recorded if evaluations[name].null_count() == 0]

@@ -55,7 +55,7 @@ class Sweep:
 
     name: str
     config: Config
-    """The settings of all models, which those of their cells are added to."""
+    """The settings of all models, before those of their cells are added."""
     cells: tuple[Member, ...]
     observe: Callable[..., Any] | None = None
     """The observer of the models in training (`training.trainer.Observer`); if None, `final_tests.SweepObserver`."""

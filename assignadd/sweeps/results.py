@@ -115,7 +115,7 @@ def setting_of(config: Config, name: str) -> Any:
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
-    """What made the table: the command, the code, the device, the time, and how many sequences the tests have."""
+    """How the table was made: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
     observed = getattr(sweep.observe, "observed", None)
     environments = [json.dumps(msgspec.to_builtins(session.environment), sort_keys=True) for session in sessions]

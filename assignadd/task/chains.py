@@ -59,7 +59,7 @@ class Placed(NamedTuple):
 class Chains:
     """Draws the assignments of sequences whose operands are as `evalset` asks for (None: as in training).
 
-    `most` is the largest number of assignments in a sequence. Every sequence has as many draws, whatever n is.
+    `most` is the largest number of assignments in a sequence. Every sequence has the same number of draws.
     """
 
     def __init__(self, task: Task, evalset: EvalSet | None):
@@ -155,7 +155,7 @@ class Chains:
         """One group of every sequence, (..., B), of at most `available` assignments; empty where that is 0.
 
         The number of links, and whether the variable at the end is assigned twice, are drawn unless they are stated.
-        All draws are made in any case, so that every sequence has as many.
+        All draws are made in any case, so that every sequence has the same number.
         """
         available_for_chain = available - 1 if twice else available
         n_links = draw.below(available_for_chain.clamp(min=1, max=self.task.hops + 1))

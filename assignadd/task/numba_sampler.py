@@ -225,7 +225,7 @@ def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
             gap, word = digit(word, n + ONE)
             scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
 
-        # Distinct variables other than the operands, by a partial Fisher-Yates shuffle of as many numbers as are left.
+        # Distinct variables other than the operands, by a partial Fisher-Yates shuffle of 0..n_others-1.
         for i in range(law.V):
             scratch[DECK, i] = i
         n_others = law.V - n_variables

@@ -34,7 +34,7 @@ from assignadd.task.sampler import Batch, Sampler
 from assignadd.user_file import Source, source_of, user_object
 
 NAME = "TASK"
-"""What a file calls its task."""
+"""The name that a file gives its task."""
 TRAIN = "train"
 """The set of the training sequences."""
 ROWS_TRIED = 8
@@ -97,7 +97,7 @@ class RandomWords:
 
 @runtime_checkable
 class OwnTask(Protocol):
-    """What a task of the user's has: sizes, names of evaluation sets, and a function that draws sequences."""
+    """A task of the user's: its sizes, the names of its evaluation sets, and a function that draws sequences."""
 
     # Properties, as a task may have constants of any type that fits.
     @property

@@ -54,7 +54,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SamplingTables:
-    """What the sequences of a stack of models are drawn from; k is the number of operands."""
+    """The tables from which the sequences of a stack of models are drawn; k is the number of operands."""
 
     task: Task
     stream: Stream
@@ -350,7 +350,7 @@ def _thresholds(
 ) -> Int[Tensor, "M kinds_1"]:
     """For each model, the cumulative shares of the kinds of sequences, times 2^32; without the last one, which is 2^32.
 
-    A random word below 2^32 reaches as many of them as the number of the kind that it stands for.
+    The number of thresholds that a random word below 2^32 reaches is the number of a kind, that of the sequence.
     """
     equal_shares = [1.0] * len(choices)
     mixes = [task.mix if evalset is None else equal_shares for task in tasks]

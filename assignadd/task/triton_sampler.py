@@ -166,7 +166,7 @@ def draw_sequences(
         pads += ((slot_column == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
     starts = tl.minimum(tl.cumsum(pads, 1) + 2 * slot_column, PREFIX)
 
-    # Distinct variables other than the operands: a partial Fisher-Yates shuffle of as many numbers as are left.
+    # Distinct variables other than the operands: a partial Fisher-Yates shuffle of 0..V-n_variables-1.
     variable_column = tl.arange(0, V_COLUMNS)[None, :]
     deck = tl.zeros((BLOCK, V_COLUMNS), tl.int32) + variable_column
     dealt = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)

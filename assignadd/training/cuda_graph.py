@@ -19,7 +19,7 @@ from assignadd.task.vocabulary import Sizes
 from assignadd.training.schedule import Drawing
 
 # About this many sequences are drawn at once: enough to fill the device, little beside its memory. A task of the user's
-# own may have long sequences: there they are as many as have about this many tokens.
+# own may have long sequences: there, as many are drawn as have about this many tokens.
 SEQUENCES_AHEAD = 1 << 20
 OWN_TOKENS_AHEAD = 1 << 22
 MOST_STEPS_AHEAD = 64

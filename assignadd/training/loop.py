@@ -39,11 +39,11 @@ class TrainingProgress:
 
     step: int
     losses: list[float]
-    """Of each model on its last batch."""
+    """The loss of each model on its last batch."""
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """Of the latest evaluation, one for each model (`Trainer.evaluate`)."""
+    """The rows of the latest evaluation, one for each model (`Trainer.evaluate`)."""
     notes: list[str] = field(default_factory=list)
-    """What is damaged in the folder, and what follows from it."""
+    """Lines on what is damaged in the folder, and what follows from it."""
 
 
 Listener = Callable[[TrainingProgress], None]

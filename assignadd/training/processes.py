@@ -129,7 +129,7 @@ class ProcessPool:
 
 
 def _reply(pipe: Connection) -> Any:
-    """What a process returned, a list with a result for each of its items; raises an error where it failed or died."""
+    """The reply of a process, a list with a result for each of its items; raises an error if it failed or died."""
     try:
         failed, reply = pipe.recv()
     except (EOFError, OSError):

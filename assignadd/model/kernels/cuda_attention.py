@@ -139,7 +139,7 @@ class CudaAttention(TensorKernels):
 
 
 def properties(device: torch.device) -> Any:
-    """What torch knows of a GPU; a function of its own, so that a test can replace it."""
+    """The properties of a GPU as torch knows them; a separate function, so that a test can replace it."""
     return torch.cuda.get_device_properties(device)
 
 

@@ -1,4 +1,4 @@
-"""What is between the matrix products of a training step, compiled for a CPU, and the kernels for traces made of it.
+"""The operations between the matrix products of a training step, compiled for a CPU; the kernels for traces use them.
 
 Names and shapes, the same in all functions (one model, single precision):
 

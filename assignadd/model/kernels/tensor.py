@@ -65,7 +65,7 @@ class TensorKernels:
 
     name = "tensor operations"
     token_dtype = torch.int64
-    """What the tokens of a training batch are stored as."""
+    """The type of number in which the tokens of a training batch are stored."""
     has_step = False
     """Whether one model on a CPU can be trained and asked by compiled code (`cpu_step`)."""
 
@@ -229,7 +229,7 @@ class TensorKernels:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """For every position, the sum of two rows of a table (..., C, d): its token's and its own. (..., B, T, d)"""
+        """For every position, the row of its token plus the row of the position, of a table (..., C, d): (..., B, T, d)."""
         if table.dim() == 2:  # of one model
             of_tokens = table[tokens]
         else:
@@ -241,7 +241,8 @@ class TensorKernels:
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
     """How much of each of C = `n_rows` rows is used, (..., C).
 
-    Every position uses an amount, (..., T), of the row of its token and the same of its own row, one of the last T.
+    Every position uses an amount, (..., T), of the row of its token, and the same amount of the row of the position,
+    which is one of the last T.
     """
     rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts
@@ -249,7 +250,7 @@ def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
 
 
 def collect(rows: Tensor, tokens: Tensor) -> Tensor:
-    """For every position, (..., T), the sum of its token's and its own entry of (..., C): the transpose of `spread`."""
+    """For every position, (..., T), the entry of its token plus that of the position in `rows`: transposes `spread`."""
     C, T = rows.shape[-1], tokens.shape[-1]
     return rows.gather(-1, tokens).add_(rows[..., C - T :])
 

@@ -275,7 +275,7 @@ def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
 
 
 def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
-    """In how many rows the expected cell has the highest score, in words."""
+    """The number of rows in which the expected cell has the highest score, in words."""
     rows = np.flatnonzero(data.admissible.any(1))  # those that have a key at all
     best_key = np.where(data.admissible, data.positions, -np.inf).argmax(1)
     previous_wins = int((best_key[rows] == rows - 1).sum())

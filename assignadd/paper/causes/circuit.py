@@ -38,10 +38,10 @@ from assignadd.task.vocabulary import Vocabulary
 SEQUENCES = 2000
 # A part counts as needed if removing it costs this much accuracy on some evaluation set.
 LOSS = 0.1
-# What is kept.
+# Names of rows of the results, by what is kept.
 WHOLE, SECTION_5, COMPLEMENT = "the network", "section 5's parts", "none of section 5's parts"
 SECTION_7, SECTION_7_EQUALS = "+ section 7's block, of the position", "+ section 7's block, of = and its position"
-# What is removed.
+# Names of rows of the results, by what is removed.
 QK1_EQUALS, QK1_NUMBERS = "QK1: = to slots", "QK1: numbers to variables"
 QK1_VARIABLES, QK1_POSITIONS = "QK1: positions to variables", "QK1: positions to positions"
 QK2_IDENTITY = "QK2: identity block"
@@ -116,7 +116,7 @@ class Blocks:
 
 
 def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
-    """What is kept in each row of the results, by the row's name; `frequencies` are those of the network."""
+    """The parts that are kept in each row of the results, by the row's name; `frequencies` are the network's."""
     blocks = Blocks(task)
     whole = blocks.everything(len(frequencies))
     number_outputs = torch.cat([blocks.numbers, blocks.none])

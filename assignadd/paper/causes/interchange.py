@@ -154,7 +154,7 @@ class Interchange:
     """Interchange accuracies of models that share a task and a split, on fixed pairs of prompts for every alignment."""
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int):
-        """Draws about n pairs of prompts, and makes those of each alignment from them."""
+        """Draws about n pairs of prompts, and makes the pairs of every alignment from them."""
         task = config.task
         base, source = prompts(config, seen, n)
         both_values = value_pairs(task, base, source, (True, True))

@@ -1,4 +1,4 @@
-"""What the claims on training share: measures of evaluations and checkpoints along it, and of both sides of a spike."""
+"""Measures along training that several claims share: at evaluations, at checkpoints, and on both sides of a spike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the step of theorem C.1 leads to: attention and accuracy with several assignments in context, and over beta.
+"""After the step of theorem C.1: attention and accuracy with several assignments in context, and over beta.
 
 A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
 operand's variable; assigned numbers and second operand are uniform. W_0 and its gradient treat all variables, numbers
