@@ -197,11 +197,14 @@ def measure_ahead(
         tokens = torch.zeros(1, 1, networks[0].config.task.length, dtype=torch.int64)
         answers(networks[0].stack, tokens)
         trace(networks[0].stack, tokens)
-    everywhere = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
-    _do([*more, *everywhere], processes, listener)
+    on_all_networks = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
+    _do([*more, *on_all_networks], processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
-    only = [_job(slow.measure, network) for slow in SLOW if slow.only for network in networks if slow.only(network)]
-    _do(only, processes, listener)
+    on_some_networks = []
+    for slow in SLOW:
+        if slow.only is not None:
+            on_some_networks += [_job(slow.measure, network) for network in networks if slow.only(network)]
+    _do(on_some_networks, processes, listener)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:

@@ -89,7 +89,7 @@ class Measured:
 
     @classmethod
     def share(cls, successes: float, n: int, unit: str) -> Measured:
-        """A share with Wilson's interval; `successes` is a sum of shares where a unit is more than one trial."""
+        """A share of `n` units with Wilson's interval; `successes` is a sum of shares if a unit has several trials."""
         interval = wilson(successes, n)
         return cls(successes / n, interval.low, interval.high, n, unit)
 
@@ -225,30 +225,30 @@ def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
 
 
 def threshold(
-    settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500
+    settings: np.ndarray, succeeded: np.ndarray, counted: np.ndarray | None = None, resamples: int = 500
 ) -> Measured | None:
     """The setting at which the share of seeds that succeed is half of what it reaches, with an interval over seeds.
 
-    `succeeded` says which seeds succeed at each setting, and `asked` which count there (all, unless given), both
+    `succeeded` says which seeds succeed at each setting, and `counted` which count there (all, unless given), both
     (settings, seeds). The threshold is that of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) with
     the greatest likelihood. This curve does not fall, so it is fitted to the rise alone: the settings up to the one at
     which the largest share succeeds. The same seed recurs in every setting, so the bootstrap for the interval (95 %,
     percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no success, or
     as many at the lowest setting as later on.
     """
-    asked = np.ones_like(succeeded, dtype=bool) if asked is None else asked
-    share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)  # (settings,); 0 where no seed counts
+    counted = np.ones_like(succeeded, dtype=bool) if counted is None else counted
+    share = (succeeded & counted).sum(1) / np.maximum(counted.sum(1), 1)  # (settings,); 0 where no seed counts
     n_rising = int(np.flatnonzero(share == share.max())[-1]) + 1  # settings up to the last with the largest share
     if not share.any() or n_rising < 3:  # too few settings for the three parameters of the curve
         return None
     settings = np.asarray(settings, dtype=float)[:n_rising]
-    succeeded, asked = succeeded[:n_rising], asked[:n_rising]
+    succeeded, counted = succeeded[:n_rising], counted[:n_rising]
     n_seeds = succeeded.shape[1]
     # How often each seed is drawn: once in the first column, which is the sample itself, then in each resample.
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
     weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples)
-    n_successes = (succeeded & asked) @ weights  # (settings, 1 + resamples)
-    n_trials = asked @ weights  # (settings, 1 + resamples)
+    n_successes = (succeeded & counted) @ weights  # (settings, 1 + resamples)
+    n_trials = counted @ weights  # (settings, 1 + resamples)
     curves = _most_likely_curves(settings, n_successes, n_trials)  # (3, 1 + resamples)
     of_sample, of_resamples = curves[:, 0], curves[:, 1:]
     if of_sample[0] == settings[0]:  # at the lowest setting as many succeed as later on

@@ -123,7 +123,7 @@ class Claims(Judging, Printing):
         return Output([*parts, *_tally(records, networks)], documents, every_line, 1 if is_broken else 0)
 
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
-        """These arguments, with a network of the package where one is needed and none is given.
+        """These arguments; with a network of the package if the claims need a network and the user names none.
 
         Refuses an --only that fits no claim.
         """

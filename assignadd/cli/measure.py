@@ -58,12 +58,11 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
             Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
             Column("n", only="data"), Column("pairs", "over pairs", none=""),
         ]  # fmt: skip
-        rows = [
-            (model["run"], model["seed"], model["step"], name, labels[name],
-             *(numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")))
-            for model in models
-            for name, numbers in model["sets"].items()
-        ]  # fmt: skip
+        rows = []
+        for model in models:
+            for name, numbers in model["sets"].items():
+                measured = [numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")]
+                rows.append((model["run"], model["seed"], model["step"], name, labels[name], *measured))
         caption = f"{self.n:,} sequences a set."
         first = models[0]
         if not any(has_code_of_user(run.config) for run in runs):  # for these nothing else is defined
@@ -177,7 +176,7 @@ class Phases(ManyRuns, Parallel, Printing):
     """
 
     def main(self) -> Output:
-        """A table of the phases of every model, and of a single one the onsets of its curves."""
+        """A table of the phases of every model; of a single model also the onsets of its curves."""
         seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 

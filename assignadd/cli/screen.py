@@ -249,8 +249,8 @@ def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
 def _widths(shown: Sequence[_Cells], total: int) -> list[int]:
     """The width of each column, at most `total` characters in all; empty where even the narrowest do not fit.
 
-    Every column has its narrowest width, and then more, those first that lack least: each gets the characters that it
-    lacks to its widest, but at most an equal share of those that are left.
+    Every column gets its narrowest width. Then the characters that are left are shared, first with the columns that
+    lack the fewest to their widest: each gets what it lacks, but at most an equal share.
     """
     widths = [cells.narrowest for cells in shown]
     characters_left = total - sum(widths)

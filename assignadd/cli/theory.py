@@ -125,7 +125,7 @@ def _write(folder: Path, points: list[BetaPoint], networks: Sequence[Network], r
 def _beta_record(point: BetaPoint) -> dict[str, Any]:
     """The theorem's numbers and accuracies at one beta, as --json prints them.
 
-    A step whose length gives both operands the same attention need not exist: None stands for its numbers then.
+    If no length of the step gives both operands the same attention, the numbers of the balancing step are None.
     """
     return {
         "beta": point.beta,

@@ -67,7 +67,7 @@ class Train(FromPreset, OwnFiles, OnDevice):
 def train_on_screen(
     config: Config, seeds: list[int], out: Path, device: str, threads: int, observe: str | None = None
 ) -> None:
-    """Trains a model of each seed into a folder on the screen; `observe` names a function in a file of the user's."""
+    """Trains a model for each seed, showing the progress; `observe` names a function in a file of the user's."""
     from assignadd.measures.columns import ProgressObserver
     from assignadd.task.splits import splits_of
     from assignadd.training.loop import train_run

@@ -63,7 +63,7 @@ def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) 
 def onset(
     steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING
 ) -> Onset | None:
-    """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None.
+    """The onset of a curve whose values are shares of `n` sequences or, if `n` is None, numbers without noise.
 
     None if the curve never reaches the threshold to stay. `Onset` explains the step and its bounds.
     """

@@ -139,7 +139,7 @@ class Phases:
 
     @property
     def boundaries(self) -> list[tuple[str, int]]:
-        """The name of each phase and the step at which it ends: the first with the spike that brings binding."""
+        """The name of each phase and the step at which it ends; the first phase ends with the first spike."""
         boundaries = []
         if self.first_spike:
             boundaries.append(("addition", self.first_spike.before))

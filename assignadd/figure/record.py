@@ -123,7 +123,7 @@ class FigureRecord:
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
-    """A drawing in one panel, as a drawing of a figure."""
+    """The function that draws a figure of one panel, from one that draws on axes."""
 
     def drawing(data: Any, fig: Figure) -> None:
         draw(data, fig.add_subplot())

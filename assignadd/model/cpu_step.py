@@ -192,7 +192,7 @@ def chunk_size(sequences: int) -> int:
 
 
 class CompiledGradient:
-    """Computes loss and gradient of one model, or trains it for several steps: the weights of a stack of one model."""
+    """Computes loss and gradient of the only model of a stack, or trains it for several steps."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
@@ -276,6 +276,7 @@ class TrainingMemory:
     """The arrays that a training step writes besides gradients and weights; every thread has its chunk and its sums."""
 
     def __init__(self, w: WeightArrays, batch_size: int, threads: int):
+        """Allocates the arrays; the arrays of `sums` are in the rows of `all_sums`, one row for each thread."""
         sizes = _sizes(w, chunk_size(math.ceil(batch_size / threads)))
         self.losses = np.zeros(batch_size, np.float32)
         self.tables = _matrices(Tables, sizes)

@@ -93,6 +93,7 @@ class _Residual:
     """Which coordinates of the residual stream hold what: index tensors, one group of coordinates after another."""
 
     def __init__(self, task: Task):
+        """Numbers the coordinates, group by group."""
         vocabulary = Vocabulary(task)
         # Tokens e_x, positions p_t, copied variables c_v, fetched values a_n, answers.
         sizes = [vocabulary.size, task.length, task.n_vars, task.modulus, task.modulus]

@@ -89,7 +89,7 @@ def _index(
     distinct_tasks = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
 
     def suits_story(i: int) -> tuple[bool, bool, int, int]:
-        """How well the story can be about a network: it binds; has the first task; spikes on the page; is early."""
+        """Larger for networks that suit the story: they bind, have the first task, more spikes shown, or come first."""
         return models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i
 
     i_story = max(range(len(models)), key=suits_story)
@@ -136,7 +136,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
 
 
 def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
-    """Prompts for the story, one that each spike sets right and one that is wrong at the end; None where there is none.
+    """Prompts for the story: for each spike one that it sets right, and one that is wrong at the end; None for none.
 
     The first spike is about sums with one variable, the second about banned slots.
     """

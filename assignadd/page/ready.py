@@ -82,7 +82,7 @@ def circuits(weights: Mapping[str, Any], index: int) -> list[Matrix]:
         return np.asarray(weights[name][index], dtype=np.float32)
 
     def product(layer: int, left: str, right: str) -> Matrix:
-        """The product of two factors of a layer's only head; keys are transposed."""
+        """The circuit of a layer's only head: QK for the factors W_Q and W_K, OV for W_V and W_O."""
         a = of(f"blocks.{layer - 1}.attn.{left}")[0]
         b = of(f"blocks.{layer - 1}.attn.{right}")[0]
         return a @ b.T / math.sqrt(a.shape[1]) if right == "W_K" else a @ b

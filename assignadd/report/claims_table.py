@@ -108,7 +108,7 @@ def group(verdict: str) -> str:
 
 
 def _rank(record: Record) -> float:
-    """The place of a verdict when a table is sorted: as in ORDER; of those that count seeds, more that hold first."""
+    """The number that sorts verdicts: their place in ORDER; of those that count seeds, the more hold the smaller."""
     place = float(ORDER.index(group(record.verdict)))
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (holds?|fails?|undecided)", record.verdict)}
     if not counts:

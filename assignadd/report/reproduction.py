@@ -58,7 +58,7 @@ class Section:
 
 
 def _one_of(*claims: Claim) -> Callable[[Record], bool]:
-    """Whether a record is that of one of these claims, as a function of the record."""
+    """A function that says whether a record is that of one of these claims."""
     ids = {claim.id for claim in claims}
     return lambda record: record.id in ids
 
@@ -83,7 +83,7 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class OwnSection(Section):
-    """What a user's files add at the end: a figure that fails is a panel that says so, and the others are drawn."""
+    """The section that a user's files add at the end; instead of a figure that fails, a panel says so."""
 
     files: tuple[Path, ...] = ()
     claims: tuple[Claim, ...] = ()

@@ -95,7 +95,7 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """These settings by dotted names; where `task.operation` is a file of answers, with the answers in `task.table`.
+    """These settings by dotted names; if `task.operation` is a file of answers, these become `task.table`.
 
     N rows make `task.modulus` N, unless the settings have it.
     """

@@ -141,7 +141,8 @@ def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[po
     try:
         about = polars.read_parquet_metadata(io.BytesIO(data))
         lazy = polars.scan_parquet(io.BytesIO(data))
-        height, schema = lazy.select(polars.len()).collect().item(), lazy.collect_schema()  # without the columns
+        height = lazy.select(polars.len()).collect().item()  # without reading the columns
+        schema = lazy.collect_schema()
         if n_rows is not None and (height != n_rows or not all(kind.is_numeric() for kind in schema.dtypes())):
             raise RunError(f"{name} is not a table of {n_rows:,} rows of numbers")
         cells = height * len(schema)

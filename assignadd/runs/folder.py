@@ -202,7 +202,7 @@ class Run:
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def at(self, step: int | None = None) -> tuple[int, Stack]:
-        """A step, for None the last that has a checkpoint, and the weights of all models there."""
+        """The step (if None, the last that has a checkpoint) and the weights of all models there."""
         if step is None:
             step = max(self.steps, default=0)
         return step, self.checkpoint(step)
@@ -229,7 +229,7 @@ class Run:
         return reasons
 
     def model_at(self, step: int | None, index: int) -> tuple[int, Stack]:
-        """A step, for None the last that has a checkpoint, and one model there as a stack of one.
+        """The step (if None, the last that has a checkpoint) and one model there as a stack of one.
 
         A RunError if the model has diverged by then.
         """
@@ -335,13 +335,13 @@ class Run:
         return data
 
     def _most_rows(self) -> int:
-        """More rows than the metrics of a run with these settings have."""
+        """An upper bound on the rows of the metrics of a run with these settings."""
         record = self.config.record
         evaluations = self.step // record.eval_every + self.step // (record.measure_every or record.eval_every)
         return len(self.members) * (evaluations + 20)
 
     def _most_bytes(self, name: str) -> int:
-        """More bytes than a committed file of a run with these settings has."""
+        """An upper bound on the bytes of a committed file of a run with these settings."""
         if name in MOST_OF:
             return MOST_OF[name]
         from assignadd.model.stack import weight_shapes

@@ -64,7 +64,7 @@ class StudyTable:
         return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
 
     def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
-        """A column of one cell without the models that have no such value, or not the outcome `among`."""
+        """The values of a column in one cell, of all models that have one, or of those with the outcome `among`."""
         rows = self._models(cell, among)
         if column not in rows.columns:
             return np.empty(0)

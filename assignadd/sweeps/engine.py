@@ -226,7 +226,7 @@ def _gpu(slot: int) -> str:
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
-    """What the process of a worker does: it trains a job and sends what `train_job` returns.
+    """Trains a job in the process of a worker, and sends what `train_job` returns.
 
     `gpu` is the value for CUDA_VISIBLE_DEVICES, "" on a CPU; `parent` the process without which this one ends.
     """

@@ -61,6 +61,7 @@ class Sweep:
     """The observer of the models in training (`training.trainer.Observer`); if None, `final_tests.SweepObserver`."""
 
     def __post_init__(self) -> None:
+        """Checks the number of cells, the settings of each, and that no cell occurs twice."""
         if not 1 <= len(self.cells) <= MOST_CELLS:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
         for cell in self.cells:

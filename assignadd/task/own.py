@@ -246,7 +246,8 @@ class UserSampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
-        row, seeds = torch.arange(first_row, first_row + rows, device=self.seeds.device), self.seeds[:, None]
+        row = torch.arange(first_row, first_row + rows, device=self.seeds.device)
+        seeds = self.seeds[:, None]
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
         if (rows, first_row) not in self._fixed:
             random_words = RandomWords(row, seeds, step, self._stream)

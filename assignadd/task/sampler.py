@@ -324,7 +324,7 @@ def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) ->
 
 
 def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) -> tuple[Tensor, Tensor]:
-    """How many tuples of values each model's sequences have, (M,); the values of each and its answer, (M, P, k + 1).
+    """The number of tuples of values of each model, (M,), and the values and the answer of each tuple, (M, P, k + 1).
 
     P is the largest of these numbers; a model with fewer tuples does not use its last rows. If `weighted`, a pair
     (n, n) is in as many rows as `doubles_weight` says.

@@ -42,7 +42,7 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
 
 
 def _ranks_of_numbers(task: Task, bits: Int[Tensor, " codes"]) -> Int[Tensor, " N"]:
-    """The place of each number n in a random order of the numbers: that of the bits of the pairs (n, n)."""
+    """The place of each number n in a random order of the numbers, the order of the bits of the pairs (n, n)."""
     order = bits.view(task.tuples).diagonal().argsort(stable=True)
     return order.argsort()  # the inverse permutation
 
@@ -76,7 +76,7 @@ class EmptySetError(UserError, ValueError):
 
 
 def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
-    """A mask of the pairs of one kind (of the tuples for another number of operands); `seen` is that of the seen ones.
+    """A mask of the pairs of one kind (of tuples for another number of operands); `seen` is the mask of seen pairs.
 
     The classes of held-out pairs are explained in `EvalSet`.
     """

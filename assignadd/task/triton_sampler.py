@@ -57,8 +57,8 @@ class CompiledSampler:
         return (tokens[0], labels[0]) if steps.dim() == 0 else (tokens, labels)
 
 
-_M0, _M1 = (tl.constexpr(x) for x in MULTIPLIERS)
-_W0, _W1 = (tl.constexpr(x) for x in WEYL)
+_M0, _M1 = map(tl.constexpr, MULTIPLIERS)
+_W0, _W1 = map(tl.constexpr, WEYL)
 _ROUNDS = tl.constexpr(ROUNDS)
 
 

@@ -44,7 +44,8 @@ class CapturedStep:
     ):
         """Makes the buffers for tokens and labels, and captures the graphs."""
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
-        M, T, is_own = len(sampler.seeds), sizes.length, isinstance(sampler, UserSampler)
+        M, T = len(sampler.seeds), sizes.length
+        is_own = isinstance(sampler, UserSampler)
         # The steps whose sequences are drawn together. Step s has place s % steps_ahead in the buffers.
         sequences_ahead = OWN_TOKENS_AHEAD // T if is_own else SEQUENCES_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (batch_size * M)))

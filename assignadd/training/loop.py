@@ -257,7 +257,7 @@ def next_stop(config: Config, step: int) -> int:
 def zoom(
     run: Run, path: Path, around: int, every: int = 10, within: int = 200, listener: Listener = lambda _: None
 ) -> tuple[Run, list[int]]:
-    """A run of its own in `path`, of the steps `around` -+ `within` of a run, with a checkpoint every `every` steps.
+    """A new run in `path` of the steps `around` -+ `within` of a run, with a checkpoint every `every` steps.
 
     It starts from the run's newest optimizer state before them and takes the same device and number of threads, so that
     the steps are the same. Also returns the steps at which both runs have a checkpoint and the weights differ: none,

@@ -83,7 +83,8 @@ class SlotScores:
 
     def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
         """Stores each model's score and steps, (M,), and where the operands stand in a sequence."""
-        task, optims, vocabulary = configs[0].task, [config.optim for config in configs], Vocabulary(configs[0].task)
+        task, optims = configs[0].task, [config.optim for config in configs]
+        vocabulary = Vocabulary(task)
         per_model = partial(torch.tensor, device=step.device)  # (M,)
         self._step = step
         self._scores = per_model([o.slot_score for o in optims], dtype=torch.float64)

@@ -51,8 +51,8 @@ def seconds_of(do: Callable[[], object]) -> float:
 def flops(config: Config, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward).
 
-    They are those of `TableForward`. On a CPU some of them are sums of few rows instead (`numba_vectors`), or products
-    with fewer operations (`numba_step`), but count all the same: what that saves shows in the time over the floor.
+    They are those of `TableForward`, even on a CPU, where some of these products are replaced by sums of a few rows
+    (`numba_vectors`) or by smaller products (`numba_step`): a step is then faster in comparison with its floor.
     """
     return 3 * forward_flops(config, config.optim.batch, device)  # backward takes twice as much as forward
 
@@ -79,7 +79,8 @@ def _table_products(config: Config, B: int, device: str) -> int:
         2 * C * d * (C + 1),  # scores of all pairs of rows
         2 * C * d * d,  # outputs
     ]
-    by_residual, by_read_out = B * h * d, h * d * N + B * h * N  # the neurons times W_out, or times W_out W_U
+    by_residual = B * h * d  # the neurons times W_out
+    by_read_out = h * d * N + B * h * N  # W_out W_U, and the neurons times that
     of_sequences = [
         B * 2 * C * (C + 1),  # scores of layer 2
         B * (3 * C + 1) * d,  # residual before the MLP
@@ -124,7 +125,7 @@ def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[s
 def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
     """The time of a step, its floor and the rate of matrix products, by name, over one round of steps.
 
-    A round are the steps whose sequences are drawn together, so that drawing counts in full. A machine that others use
+    A round is the steps whose sequences are drawn together, so that drawing counts in full. A machine that others use
     too is fast or slow for seconds at a time: after each part of the round matrix products are timed, and `after_part`
     is called with the number of the part, to time something else.
     """

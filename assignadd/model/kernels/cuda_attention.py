@@ -35,6 +35,7 @@ class CudaAttention(TensorKernels):
     token_dtype = torch.int32
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
+        """Divides the shared memory of this device among the programs."""
         super().__init__(n_tokens, length, device)
         device_properties = properties(device)
         self._processors = device_properties.multi_processor_count
@@ -61,6 +62,7 @@ class CudaAttention(TensorKernels):
         return like.new_empty(M, width, B).mT
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        """Attention of layer 1, by the program `patterns`."""
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
         if B * max(3 * self.C + 1, T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
@@ -77,6 +79,7 @@ class CudaAttention(TensorKernels):
         return attention.permute(0, 3, 1, 2)  # (M, B, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention of layer 2 and the scores of copies, by the program `attend`."""
         in_memory = _tokens(tokens)
         copied_scores, attention_2 = scores.new_empty(2, *in_memory.shape)  # (M, T, B) both
         inputs = _in_memory(scores), in_memory, _in_memory(attention_1)
@@ -86,6 +89,7 @@ class CudaAttention(TensorKernels):
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of layer 2, by the program `attend_backward`."""
         in_memory, g_of_rows = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
         g_position_scores, g_passed_on = g_usage.new_empty(2, *in_memory.shape)  # (M, T, B) both
         inputs = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
@@ -103,6 +107,7 @@ class CudaAttention(TensorKernels):
         g_position_scores: Tensor,
         g_passed_on: Tensor,
     ) -> Tensor:
+        """Gradient of layer 1's score table, by the programs `pairs_backward` and `table_backward`."""
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
         inputs = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)

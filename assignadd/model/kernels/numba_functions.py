@@ -230,8 +230,9 @@ def gate(neurons, grad):
 def layer_2_backward(chunk, tokens, C):
     """Writes gradients of layer 2 from that of the amounts that it uses, g_amounts[:, : 2T].
 
-    They are `g_position_scores`, of each position's score, `g_passed_on`, of what each position passes on of layer 1's
-    copies, and, as a score is a sum of entries of `scores_2`, over these their gradient.
+    g_position_scores    the gradient by each position's score
+    g_passed_on          the gradient by the amount of each position's copies that is passed on to `=`
+    scores_2             the gradient by the entries of `scores_2`, of which scores are sums, in their place
     """
     B, T = tokens.shape
     K = C - T
@@ -366,6 +367,7 @@ class CompiledKernels(TensorKernels):
     has_step = True
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        """Attention of layer 1, model by model; `usage` is filled from the amounts of each position's rows."""
         attention = usage.new_zeros(*tokens.shape, self.T)  # (..., B, T, T); 0 stays for keys after the query
         amounts = usage.new_zeros(*tokens.shape[:-1], 3 * self.T + 1)  # of each position's rows: (..., B, 3T + 1)
         factors = scores.new_empty(scores.shape)
@@ -379,6 +381,7 @@ class CompiledKernels(TensorKernels):
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention of layer 2 and the scores of copies, model by model; `usage` is filled as in `layer_1`."""
         attention_2 = usage.new_empty(tokens.shape)  # (..., B, T)
         copied_scores = usage.new_empty(tokens.shape)
         amounts = usage.new_empty(*tokens.shape[:-1], 2 * self.T)  # those that layer 2 uses
@@ -391,6 +394,7 @@ class CompiledKernels(TensorKernels):
         return attention_2, copied_scores
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
+        """The residual of every position after layer 1, model by model."""
         d = embeddings.shape[-1]
         after = embeddings.new_empty(*tokens.shape, d)  # (..., B, T, d)
         written = embeddings.new_empty(self.T, d).numpy()  # memory for one sequence

@@ -50,7 +50,7 @@ class VectorModel(models.PrimitiveModel):
 
 @intrinsic(prefer_literal=True)
 def vector_at(typing, address, lanes):
-    """The vector of `lanes` numbers, a constant, at an address; `lanes` may also be a vector with as many numbers."""
+    """The vector of numbers at an address; `lanes` is how many, a constant, or another vector of the same length."""
     vector = lanes if isinstance(lanes, Vector) else Vector(lanes.literal_value)
 
     def generate(context, builder, signature, arguments):

@@ -165,7 +165,7 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B T T"],
         attention_2: Float[Tensor, "*M B T"],
     ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
-        """Gradients in `layer_2` of `scores` (all 2C rows), of the softmax's input (positions), and of `passed_on`."""
+        """The gradients of three quantities in `layer_2`: `scores`, the input of the softmax, and `passed_on`."""
         # `layer_2` line by line, from the end to the beginning.
         g_embeddings, g_copies = g_usage[..., self.C + 1 :].split(self.C, -1)
         g_passed_on = collect(g_copies, tokens)  # (..., B, T)
@@ -229,7 +229,7 @@ class TensorKernels:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """For every position, the row of its token plus the row of the position, of a table (..., C, d): (..., B, T, d)."""
+        """For every position, (..., B, T, d), its token's row of a table (..., C, d) plus the row of the position."""
         if table.dim() == 2:  # of one model
             of_tokens = table[tokens]
         else:
@@ -292,7 +292,7 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, dive
 def stacked_adamw(
     flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
 ) -> None:
-    """`TensorKernels.adamw` on a GPU: all models at once, without a branch, which would have to wait for it."""
+    """`TensorKernels.adamw` on a GPU: all models at once, without a branch, for which a CPU would wait."""
     diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
     is_alive = diverged_at.unsqueeze(1) < 0  # (M, 1)
     # The corrections of update number `count` for moments that started at 0, (M, 1) both, in double precision.

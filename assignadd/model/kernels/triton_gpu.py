@@ -88,8 +88,8 @@ class TritonKernels(CudaAttention):
 
     @contextmanager
     def _beside(self, stream: torch.cuda.Stream, *used: Tensor) -> Iterator[None]:
-        """A context for work on another stream, for which the first waits at `join`: small products fill no device."""
-        self._used += used  # their memory must not be freed before that
+        """A context for work on another stream beside that on the first, since small products do not fill a device."""
+        self._used += used  # their memory must not be freed before `join`
         self._busy.add(stream)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -105,6 +105,7 @@ class TritonKernels(CudaAttention):
         self._used.clear()
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean loss of each model, and its gradient, which is written over the logits."""
         M, B, N = logits.shape
         losses = logits.new_empty(M, B)
         width = 1 << (N - 1).bit_length()  # the power of 2 from N on: Triton's ranges have no other length
@@ -182,17 +183,18 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, WIDTH: tl.constexp
     m = tl.program_id(1).to(tl.int64)  # the model
     sequence = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     answer = tl.arange(0, WIDTH)[None, :]
-    row_there = sequence < B
-    there = row_there[:, None] & (answer < N)
-    at = logits + (m * B + sequence[:, None]) * N + answer
-    x = tl.load(at, mask=there, other=-float("inf"))
-    x -= tl.where(row_there, tl.max(x, 1), 0.0)[:, None]
-    label = tl.load(labels + m * B + sequence, mask=row_there, other=0)[:, None]
-    e = tl.exp(x)
-    total = tl.sum(e, 1)
-    logit_of_label = tl.sum(tl.where(answer == label, x, 0.0), 1)
-    tl.store(losses + m * B + sequence, tl.log(total) - logit_of_label, mask=row_there)
-    tl.store(at, (e / total[:, None] - tl.where(answer == label, 1.0, 0.0)) / B, mask=there)
+    is_sequence = sequence < B
+    is_logit = is_sequence[:, None] & (answer < N)
+    address = logits + (m * B + sequence[:, None]) * N + answer
+    logit = tl.load(address, mask=is_logit, other=-float("inf"))
+    logit -= tl.where(is_sequence, tl.max(logit, 1), 0.0)[:, None]
+    label = tl.load(labels + m * B + sequence, mask=is_sequence, other=0)[:, None]
+    exponential = tl.exp(logit)
+    total = tl.sum(exponential, 1)
+    logit_of_label = tl.sum(tl.where(answer == label, logit, 0.0), 1)
+    tl.store(losses + m * B + sequence, tl.log(total) - logit_of_label, mask=is_sequence)
+    probability = exponential / total[:, None]
+    tl.store(address, (probability - tl.where(answer == label, 1.0, 0.0)) / B, mask=is_logit)
 
 
 @triton.jit

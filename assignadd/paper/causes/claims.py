@@ -27,8 +27,8 @@ FAITHFUL = AtLeast(0.9)
 def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
     """How often the answer changes as the program says if an alignment's activation is exchanged, as a share of pairs.
 
-    Over all pairs of prompts, or over those whose base is a sum with `n_vars` variables. An alignment is a name in
-    `interchange.EXCHANGES`.
+    It is over all pairs of prompts, or over those whose base is a sum with `n_vars` variables. An alignment is a name
+    in `interchange.EXCHANGES`.
     """
     if alignment == "sum":
         require(network.config, "the exchange of the sum", LAST_MLP)

@@ -97,8 +97,8 @@ def after_second_phase(network: Network) -> Steps:
 def probe(network: Network, steps: Steps, training_steps: int | None) -> Measured:
     """The test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
 
-    The probe is trained for this number of steps, or until it converges where that is None. Counted by sequences: each
-    has several numbers, so the interval is conservative (see `measures.columns`).
+    The probe is trained for this number of steps, or until it converges if that is None. The interval counts sequences,
+    which have several numbers each, so it is conservative (see `measures.columns`).
     """
     tokens = exam(network, ONE_VARIABLE).tokens
     accuracy = float(probe_l1_var_from_num(network.stack_at(steps[0]), tokens, training_steps))
@@ -121,8 +121,8 @@ def between_spikes(network: Network) -> Steps:
 def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
     """The share of checkpoints whose number fulfils a rule; `measured` has the number of each.
 
-    The interval reaches from the share that fulfils it with its whole interval to the share whose interval does not
-    rule it out.
+    The interval reaches from the share of checkpoints whose whole interval fulfils the rule to the share of those whose
+    interval does not exclude it.
     """
     n = len(measured)
     by_value = [rule.verdict(Interval(number.value, number.value)) for number in measured]

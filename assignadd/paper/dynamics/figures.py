@@ -61,7 +61,7 @@ class ProgressMeasuresData(FigureData):
 
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
-    """The measures of `SHOWN` along training, over the types of sequences, from the columns of a trajectory."""
+    """The measures in `SHOWN` along training: their mean and range over the types of sequences at each checkpoint."""
     by_measure = {}  # (types, checkpoints)
     for name, measure in SHOWN.items():
         column_names = measure.columns(columns)  # one for each type of sequences

@@ -73,7 +73,7 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
 
 
 def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
-    """The lowest difference, after the spike, of a set with banned slots from trained sums with as many variables."""
+    """The lowest difference, after the spike, of a set with banned slots from trained sums of as many variables."""
     differences = []
     for evalset in EVAL_SETS:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
@@ -96,7 +96,8 @@ def late_of(network: Network) -> LateVariable:
 def sums_with_late(network: Network, n_vars: int = 2) -> EvalSet:
     """The set of sums with the late variable in its slot and no other variable in a banned slot, pairs as trained.
 
-    `n_vars` is 2, as in figure late (b), or 1, as always in a task without sums of two: the other operand is a literal.
+    `n_vars` is 2, as in figure late (b), or 1: then the other operand is a literal. In a task without sums of two
+    variables it is always 1.
     """
     task, late = network.config.task, late_of(network)
     variable = task.variables.index(late.variable)

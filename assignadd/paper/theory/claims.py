@@ -287,7 +287,7 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
 
 def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
-    """The record of one statement about training: the median over networks, with its interval from six on."""
+    """The record of one statement about training: the median over networks, with an interval if there are six."""
     claim, paper, rule = TRAINING[name]
     of_seeds = []
     for network, result in results.items():

@@ -35,6 +35,7 @@ class Setting:
     """Strength of the initial attention, left free by the paper; log T unless given, so that rho_2 is of order 1/T."""
 
     def __post_init__(self) -> None:
+        """Raises a ConfigError for the first number out of range."""
         beta_fits = self.beta is None or 0 < self.beta <= 300
         for name, fits, accepted in (
             ("N", 2 <= self.N <= 1000, "from 2 to 1000"),
