@@ -149,8 +149,8 @@ class Measured:
     def minus(self, other: Measured) -> Measured:
         """The difference from another number, with Newcombe's interval (conservative where they share sequences).
 
-        Its low end is as far from the difference as both errors together: that of this number downwards and that of the
-        other upwards.
+        The squared distance of its low end from the difference is the sum of two squared errors, of this number
+        downwards and of the other upwards; likewise for the high end.
         """
         value = self.value - other.value
         below = math.hypot(self.value - self.low, other.high - other.value)

@@ -172,7 +172,7 @@ def is_the_papers(config: Config) -> bool:
 
 
 def _verb(task: Task) -> str:
-    """What is done with the values, such as "to add mod 59"."""
+    """The operation on the values in words, such as "to add mod 59"."""
     verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
     return f"to {verb} mod {task.modulus}"
 

@@ -214,7 +214,7 @@ def _add_pictures(page: Page, pictures: Sequence[Picture]) -> None:
 
 
 def name_of(network: Network) -> str:
-    """What the page calls a network: its seed and its run."""
+    """The name of a network on the page: its seed and its run."""
     return f"seed {network.seed} of {network.name}"
 
 
@@ -341,7 +341,7 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """What a run was made with: machine and versions, how long it trained or where it is from, what diverged."""
+    """How a run was made: machine and versions, how long it trained or where it is from, what diverged."""
     facts = {name: str(value) for name, value in run.provenance.items() if name != "sources" and value is not None}
     sources = run.provenance["sources"]
     if sources:
