@@ -61,7 +61,7 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
 @contextmanager
 def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]:
     """A figure in this style, closed afterwards."""
-    with plt.rc_context(STYLE):
+    with plt.style.context(["default", STYLE]):  # whatever a file matplotlibrc of the user or the working folder says
         fig = plt.figure(figsize=(width, height), layout="constrained")
         try:
             yield fig

@@ -139,7 +139,8 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
             return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
         return _rows_of_json(parse(data, path.name))
     except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
-        problem = " ".join(str(error).split())[:80]
+        reason = getattr(error, "strerror", None) or error  # of an OSError without its path
+        problem = " ".join(str(reason).split())[:80]
         files = f"a CSV or JSON file of settings ({problem})"
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
 

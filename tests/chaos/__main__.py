@@ -16,10 +16,12 @@ import subprocess
 import sys
 import time
 
-from tests.chaos import commands, forged, hub, inputs, saves, surroundings
+from tests.chaos import commands, forged, hub, inputs, outputs, saves, surroundings
 from tests.chaos.page import here, write_row
 
-PROMISES = {p.name: p for module in (saves, inputs, forged, hub, commands, surroundings) for p in module.PROMISES}
+PROMISES = {
+    p.name: p for module in (saves, inputs, forged, hub, commands, outputs, surroundings) for p in module.PROMISES
+}
 
 
 def main() -> int:

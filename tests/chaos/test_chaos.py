@@ -1,6 +1,8 @@
 """A few trials of every promise; `make chaos` has many."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +14,14 @@ from tests.chaos.page import PAGE
 def test_a_promise_is_kept(name, number, unchecked):
     problem = PROMISES[name].try_once(number)
     assert problem is None, f"python -m tests.chaos --only {name} --trial {number}\n{problem}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_promise_is_kept_a_tenth_as_often_as_by_make_chaos(name):
+    command = [sys.executable, "-m", "tests.chaos", "--share", "0.1", "--only", name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_each_row_of_the_page_is_a_promise_that_is_still_made():
