@@ -21,9 +21,9 @@ from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES
 from assignadd.runs.config_json import with_files
-from assignadd.runs.folder import Run, check_files, default_folder
+from assignadd.runs.folder import Run, check_files
 from assignadd.runs.folder import open_run as open_run
-from assignadd.runs.hub import SCHEME, load_published
+from assignadd.runs.naming import default_folder
 from assignadd.task.own import OwnTask
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
@@ -50,7 +50,7 @@ def train(
     or a file with NETWORK (docs/train_your_own.md). They take the place of the configuration's task and model.
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
-    (`assignadd.runs.folder`), so that the same call finds the same run.
+    (`assignadd.runs.naming`), so that the same call finds the same run.
     `observe` is a measure of yours: a function of a stack that returns a number for each model, (M,), or a dict of such
     columns. It is called at every evaluation; its columns are in the metrics, with its docstring as their meaning.
     Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
@@ -104,10 +104,7 @@ def load(
     """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given.
 
     For a run with a network of your own, name it as `network`: the result is your module with these weights.
-    `run` may be published on the Hugging Face Hub: `hf://OWNER/NAME`, or `hf://OWNER/NAME@REVISION` (`assignadd[hub]`).
     """
-    if isinstance(run, str) and run.startswith(SCHEME):
-        return load_published(run, step, seed)
     run = open_run(run)
     check_files(run, network=network)
     stack, index = load_stack(run, step), run.index_of(seed)

@@ -37,7 +37,7 @@ class Judging(Measuring):
     """The networks and populations on which a command judges the claims."""
 
     runs: tuple[str, ...] = positional()
-    """Run folders, or their names under runs/."""
+    """Run folders, their names under runs/, or hf://OWNER/NAME of published runs."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
     census: Path | None = None
@@ -78,7 +78,7 @@ class Claims(Judging, Printing):
     """
 
     runs: tuple[str, ...] = positional(())
-    """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
+    """Run folders, their names under runs/, or hf://OWNER/NAME. Without one, seed 0 of census-six, which comes with
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     only: str | None = None
     """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""

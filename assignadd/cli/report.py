@@ -125,7 +125,8 @@ class Reproduce(OnDevice, Measuring):
         from assignadd.dynamics.trajectory import accuracy_curves
         from assignadd.network import networks_of
         from assignadd.report.reproduction import make_report_folder
-        from assignadd.runs.folder import default_folder, open_run
+        from assignadd.runs.folder import open_run
+        from assignadd.runs.naming import default_folder
         from assignadd.training.trainer import prepare
 
         make_report_folder(self.out)  # better to fail now than after the training

@@ -185,14 +185,12 @@ class Publish(OneRun, Measuring):
         with tempfile.TemporaryDirectory() as scratch:
             dry_run_folder = self.out or Path("published") / run.name
             folder = dry_run_folder if self.dry_run else Path(scratch) / "repository"
-            index = write_hub_folder(run, folder, self.repo, steps, records, self.license)
-            n_files = len(index.files) + 1  # the index does not list itself
-            megabytes = sum(blob.size for blob in index.files.values()) / 1e6
+            files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
+            size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
             if self.dry_run:
-                say(f"{folder}: {n_files} files, {megabytes:.1f} MB; nothing was uploaded")
+                say(f"{folder}: {size}; nothing was uploaded")
             else:
-                address = upload(folder, self.repo, self.private, f"assignadd publish {run.name}")
-                say(f"{address}: {n_files} files, {megabytes:.1f} MB")
+                say(f"{upload(folder, self.repo, self.private, f'assignadd publish {run.name}')}: {size}")
 
 
 def _steps(run: Run, words: tuple[str, ...]) -> list[int]:

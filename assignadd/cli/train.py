@@ -51,7 +51,7 @@ class Train(FromPreset, OwnFiles, OnDevice):
         device = options.resolve_device(self.device)
         threads = self.cores
         from assignadd.runs.config_json import with_files
-        from assignadd.runs.folder import default_folder
+        from assignadd.runs.naming import default_folder
 
         settings = self.settings
         base = options.base_config(self.preset, self.config)

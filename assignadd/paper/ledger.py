@@ -153,6 +153,6 @@ def claims(
     for run in opened:
         networks_of_run, _ = networks_of(run, n=n)  # without the notes on models that diverged
         networks += networks_of_run
-    command = " ".join(["assignadd claims", *(str(run.path) for run in opened)])
+    command = " ".join(["assignadd claims", *(run.address for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(networks, command, only, populations=populations)

@@ -1,14 +1,14 @@
-"""A run as a folder for the Hugging Face Hub: weights, settings, claims and a card (`runs/hub.py` has the layout)."""
+"""A run as a folder for the Hugging Face Hub: the run itself, one model for other libraries, claims and a card."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from assignadd import __version__
 from assignadd.ledger.claim import Record
@@ -18,66 +18,42 @@ from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside, read_regular
 from assignadd.runs.folder import Run
-from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
-from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
+from assignadd.runs.hub import SCHEME
+from assignadd.runs.manifest import CHECKPOINTS, MANIFEST, METRICS, STATES
 from assignadd.task.evalsets import all_sets
 
 
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
-) -> Index:
-    """Writes the folder that is published and returns its index, the list of its files, which is written last.
+) -> list[Path]:
+    """Writes the folder that is published, a run with these checkpoints and no training state, and returns its files.
 
-    `steps` are the checkpoints to publish, of which the last is also written as `model.safetensors`, for the first
-    model. An earlier or interrupted publication in the same folder is replaced.
+    The manifest is written last. An earlier or interrupted publication in the same folder is replaced.
     """
     claim_folder(folder, "publication")
-    atomic.discard(folder / FILES)
-    files: dict[str, Blob] = {}
-
-    def write(name: str, data: bytes) -> None:
-        """Writes a file, by its path inside the folder, and adds it to the list."""
+    atomic.discard(folder / MANIFEST)
+    listed = {
+        name: file
+        for name, file in run.manifest.files.items()
+        if file.step is None or (file.step in steps and not name.startswith(STATES))
+    }
+    rows = run.metrics()  # raises an error where the file is not as committed
+    weights = run.checkpoint(steps[-1]).weights
+    last_rows = list({row["model"]: row for row in rows if row["step"] <= steps[-1]}.values())  # of each model the last
+    contents = {
+        METRICS: read_regular(run.path, METRICS, first=run.manifest.metrics.size),
+        "model.safetensors": encode_tensors({name: weight[0] for name, weight in weights.items()}),
+        "claims.json": claims_json(records),
+        "README.md": card(run, repository, steps, last_rows, records, license).encode(),
+    }
+    for name in (*listed, *contents):
         parent = folder_inside(folder, str(Path(name).parent))
-        atomic.write(parent / Path(name).name, data)
-        files[name] = Blob.of(data)
-
-    for name in (CONFIG, SPLITS):
-        write(name, run.committed(name))
-    run.metrics()  # raises an error where the file is not as committed
-    write(METRICS, read_regular(run.path, METRICS, first=run.manifest.metrics.size))
-    write("claims.json", claims_json(records))
-    for step in steps:
-        stack = run.checkpoint(step)
-        for i, member in enumerate(run.members):
-            data = encode_tensors({name: weight[i] for name, weight in stack.weights.items()})
-            data = with_metadata(data, {"format": "pt", "seed": str(member.seed), "step": str(step)})
-            write(checkpoint_name(member.seed, step), data)
-            if i == 0 and step == steps[-1]:
-                write("model.safetensors", data)
-    index = Index(run.name, run.manifest.seeds, files)
-    # The card names the files written so far; `write` then lists it too, in the same dictionary as the index has.
-    write("README.md", card(run, repository, index, records, license).encode())
-    for parent, _, names in os.walk(folder):  # does not follow links
-        for name in names:
-            path = Path(parent) / name
-            if name.endswith(".safetensors") and path.relative_to(folder).as_posix() not in files:
-                atomic.discard(path)  # weights of an earlier publication
-    atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
-    return index
-
-
-def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
-    """The bytes of a safetensors file, with this metadata in its header.
-
-    The format is the length of a JSON header in eight bytes, the header, the tensors. The safetensors library is not
-    asked to add metadata: it writes several entries in an order that differs from one process to the next.
-    """
-    length = int.from_bytes(data[:8], "little")
-    tensors = data[8 + length :]
-    header = json.loads(data[8 : 8 + length]) | {"__metadata__": dict(metadata)}
-    new_header = json.dumps(header, separators=(",", ":")).encode()
-    new_header += b" " * (-len(new_header) % 8)  # to a multiple of eight bytes, so that the tensors stay aligned
-    return len(new_header).to_bytes(8, "little") + new_header + tensors
+        atomic.write(parent / Path(name).name, contents[name] if name in contents else run.committed(name))
+    for path in (folder / CHECKPOINTS).iterdir():
+        if f"{CHECKPOINTS}/{path.name}" not in listed:
+            atomic.discard(path)  # weights of an earlier publication
+    replace(run.manifest, files=listed).write(folder)
+    return [folder / name for name in (*listed, *contents, MANIFEST)]
 
 
 CARD = """\
@@ -88,7 +64,7 @@ tags:
 - mechanistic-interpretability
 - modular-arithmetic
 - arxiv:{arxiv}
----
+{model_index}---
 
 # {title}
 
@@ -104,12 +80,18 @@ import assignadd  # pip install 'assignadd[hub]'
 model = assignadd.load("{address}", step={step}, seed={seed})
 ```
 
-Weights of seed{s} {seeds} at step{steps_s} {steps}. `config.json` has every setting, `splits.safetensors` which
-pairs of numbers each model trained on, `metrics.jsonl` a row per model and evaluation. `files.json` has the sha256 of
-every file, which `assignadd.load` checks. Without assignadd: `model.safetensors` (seed {seed}, step {step}) and the
-files in `checkpoints/` hold one model each, by TransformerLens's names; the metadata of a file has its seed and step.
+The files are a run, with weights of seed{s} {seeds} at step{steps_s} {steps}: `{address}` is accepted wherever
+assignadd takes a run, as in `assignadd measure {address}`, and so is a folder into which
+`hf download {title} --local-dir FOLDER` puts them. `config.json` has every setting, `splits.safetensors` which pairs
+of numbers each model trained on, `metrics.jsonl` a row per model and evaluation, and `manifest.json` the sha256 of
+these files and of the weights, which is checked.
 
-## Accuracy at the last evaluation during training
+Without assignadd: `model.safetensors` has the model of seed {seed} at step {step} by TransformerLens's names. In
+`checkpoints/` the same tensors have one axis more, the first, for the seeds.
+
+## Accuracy
+
+At the last evaluation in training up to step {step}.
 
 {accuracies}
 
@@ -119,14 +101,21 @@ files in `checkpoints/` hold one model each, by TransformerLens's names; the met
 """
 
 
-def card(run: Run, repository: str, index: Index, records: Sequence[Record], license: str) -> str:
-    """The text of README.md, which the Hub shows as the page of the repository; `index` lists the other files."""
+def card(
+    run: Run,
+    repository: str,
+    steps: Sequence[int],
+    last_rows: Sequence[dict[str, Any]],
+    records: Sequence[Record],
+    license: str,
+) -> str:
+    """The text of README.md, which the Hub shows as the page of the repository; `last_rows` are the evaluations."""
     seeds = [member.seed for member in run.members]
-    steps = index.steps(seeds[0])
     model = run.config.model
     return CARD.format(
         license=license,
         arxiv=ARXIV,
+        model_index=_model_index(run, repository, last_rows),
         title=_plain(repository),
         models=len(seeds),
         s="s" * (len(seeds) > 1),
@@ -140,26 +129,48 @@ def card(run: Run, repository: str, index: Index, records: Sequence[Record], lic
         seeds=", ".join(map(str, seeds)),
         steps_s="s" * (len(steps) > 1),
         steps=", ".join(f"{step:,}" for step in steps),
-        accuracies=_accuracies(run),
+        accuracies=_accuracies(run, last_rows),
         claims=_claims(records),
     )
 
 
-def _accuracies(run: Run) -> str:
-    """The accuracies at the last evaluation in training as a Markdown table: a row for each set, a column a model."""
-    last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
+def _model_index(run: Run, repository: str, last_rows: Sequence[dict[str, Any]]) -> str:
+    """The accuracies as the Hub's metadata has results of evaluations, in lines of YAML; none without a result."""
+    results = []
+    for name, label in _labels(run, last_rows).items():
+        metrics = [
+            {
+                "type": "accuracy",
+                "value": row["accuracy"][name],
+                "name": f"accuracy, seed {row['seed']}, step {row['step']}",
+            }
+            for row in last_rows
+            if name in row["accuracy"]
+        ]
+        task = {"type": "modular-arithmetic", "name": f"arithmetic modulo {run.config.task.modulus}"}
+        dataset = {"type": "assign-and-add", "name": f"Assign and Add: {label}", "split": name}
+        results.append(f"  - {json.dumps({'task': task, 'dataset': dataset, 'metrics': metrics})}\n")  # JSON is YAML
+    return f"model-index:\n- name: {repository}\n  results:\n{''.join(results)}" if results else ""
+
+
+def _labels(run: Run, last_rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The label of each evaluation set of these rows, in order."""
+    labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
+    return {name: labels[name] for row in last_rows for name in row["accuracy"]}
+
+
+def _accuracies(run: Run, last_rows: Sequence[dict[str, Any]]) -> str:
+    """The accuracies of the models' last evaluations as a Markdown table: a row for each set, a column a model."""
     if not last_rows:
         return "The run was not evaluated during training."
     headings = ["evaluation set"]
     for row in last_rows:
         diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
         headings.append(f"seed {row['seed']}, step {row['step']:,}{diverged}")
-    labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
-    sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
     lines = [headings, ["---"] * len(headings)]
-    for name in sets:
+    for name, label in _labels(run, last_rows).items():
         accuracies = [row["accuracy"].get(name) for row in last_rows]
-        lines.append([labels[name], *("" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies)])
+        lines.append([label, *("" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies)])
     return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
 
 

@@ -16,20 +16,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 from collections.abc import Sequence
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
+from assignadd.config import Config, ConfigError, Member
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import MOST_BYTES as MOST_BYTES_OF_FILE
-from assignadd.runs.files import MOST_SETTINGS, read_regular
+from assignadd.runs.files import MOST_SETTINGS, read_regular, snapshot_of
+from assignadd.runs.hub import SCHEME, Source, published
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -40,6 +39,7 @@ from assignadd.runs.manifest import (
     SPLITS,
     STATES,
     TASK_TEXT,
+    Blob,
     Count,
     Observed,
     read_manifest,
@@ -76,9 +76,12 @@ class _Row(msgspec.Struct):
 class Run:
     """A run as it was when it was opened, by `Run.open`."""
 
-    def __init__(self, path: Path):
-        """Reads the manifest and the settings, and checks that they agree."""
-        self.path = path
+    def __init__(self, path: Path, source: Source | None = None):
+        """Reads the manifest and the settings, and checks that they agree.
+
+        `source` is where files come from that the folder does not have yet.
+        """
+        self.path, self.source = path, source
         self.manifest = read_manifest(path)
         self.config, self.members = self._read_settings()
         seeds = tuple(member.seed for member in self.members)
@@ -94,8 +97,15 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder's name, as it can be shown."""
-        return printable(Path(os.path.abspath(self.path)).name)
+        """The name of the folder, or of the repository on the Hub, as it can be shown."""
+        if self.source is not None:
+            return self.source.repository.partition("/")[2]
+        return printable(snapshot_of(self.path) or Path(os.path.abspath(self.path)).name)
+
+    @property
+    def address(self) -> str:
+        """What opens the run again: its folder, or `hf://OWNER/NAME@COMMIT`."""
+        return self.source.address if self.source else str(self.path)
 
     @property
     def configs(self) -> list[Config]:
@@ -165,7 +175,7 @@ class Run:
         """A row per model and evaluation, in the order they were committed."""
         blob, path = self.manifest.metrics, self.path / METRICS
         most_rows = self._most_rows()
-        data = read_regular(self.path, METRICS, first=blob.size, most=min(MOST_BYTES_OF_FILE, most_rows * MOST_OF_ROW))
+        data = self._read(METRICS, blob, blob.size, min(MOST_BYTES_OF_FILE, most_rows * MOST_OF_ROW))
         if problem := blob.problem(data):
             raise RunError(f"{path} {problem}")
         try:
@@ -328,11 +338,16 @@ class Run:
     def committed(self, name: str) -> bytes:
         """The bytes of a committed file; a RunError that names it where it is damaged, or larger than such a file."""
         file = self.manifest.files[name]
-        # One byte more tells that it is longer.
-        data = read_regular(self.path, name, first=file.size + 1, most=self._most_bytes(name))
+        data = self._read(name, file, file.size + 1, self._most_bytes(name))  # one byte more tells that it is longer
         if problem := file.problem(data):
             raise RunError(f"{self.path / name} {problem}")
         return data
+
+    def _read(self, name: str, file: Blob, first: int, most: int) -> bytes:
+        """The `first` bytes of a file of the run, of at most `most`; a published one is fetched if it is absent."""
+        if self.source is not None and not (self.path / name).exists():
+            self.source.fetch(name, file, most, self.path)
+        return read_regular(self.path, name, first, most)
 
     def _most_rows(self) -> int:
         """An upper bound on the rows of the metrics of a run with these settings."""
@@ -391,9 +406,14 @@ def shipped(name: str) -> Path:
 
 
 def open_run(run: str | os.PathLike[str] | Run) -> Run:
-    """A run by its folder, by its name under runs/, or by its name among those that come with the package."""
+    """A run by its folder, by its name under runs/ or in the package, or by its address on the Hub, `hf://OWNER/NAME`.
+
+    `hf://OWNER/NAME@REVISION` too; both need `assignadd[hub]`, and fetch a file when it is first read.
+    """
     if isinstance(run, Run):
         return run
+    if isinstance(run, str) and run.startswith(SCHEME):
+        return Run(*published(run))
     for folder in (Path(run), Path("runs") / run, NETWORKS / run):
         if (folder / MANIFEST).exists():
             return Run.open(folder)
@@ -429,42 +449,3 @@ def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
             folders.append(Path(folder))
             subfolders.clear()  # which tells `os.walk` not to look into them
     return sorted(folders)
-
-
-def default_folder(config: Config, members: Sequence[Member]) -> Path:
-    """The folder under runs/ for a run of these settings, the same however they are given.
-
-    paper-seed-0            the settings of a preset, one seed
-    paper-seeds-0-31        consecutive seeds
-    tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
-    paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
-                            hash of the settings' JSON
-    copying-seed-0-1f3a9c   a task or a network of the user's own, in copying.py
-    """
-    document = run_document(config, members)
-    config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
-    preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
-    own_file = config.task.file or config.model.file
-    name = preset if own_file is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own_file.name).stem)
-    seeds = [member.seed for member in members]
-    label = _label_of_seeds(seeds)
-    is_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
-    if not is_preset or label.endswith("seeds"):  # which does not say which seeds
-        label += f"-{hashlib.sha256(document).hexdigest()[:6]}"
-    return Path("runs") / f"{name}-{label}"
-
-
-def _label_of_seeds(seeds: list[int]) -> str:
-    """The seeds as a part of a folder's name; more than six that are not consecutive are only counted."""
-    if len(seeds) == 1:
-        return f"seed-{seeds[0]}"
-    if seeds == list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"seeds-{seeds[0]}-{seeds[-1]}"
-    if len(seeds) <= 6:
-        return "seeds-" + "+".join(map(str, seeds))
-    return f"{len(seeds)}-seeds"
-
-
-def _n_differences(config: Config, preset: Config) -> int:
-    """How many settings of the two configurations differ."""
-    return sum(attrgetter(name)(config) != attrgetter(name)(preset) for name in SETTINGS)

@@ -1,87 +1,72 @@
-"""One model of a run published on the Hugging Face Hub, fetched and checked.
+"""Runs on the Hugging Face Hub: a published repository is a run folder, with a card and the claims beside it.
 
-    files.json                  every other file with its size and sha256
-    config.json                 the settings, and for each model its seed and what differs, as in the run folder
-    splits.safetensors          which pairs of numbers each model trained on
-    metrics.jsonl               a row per model and evaluation during training
-    model.safetensors           the first seed's last weights
-    checkpoints/seed-0/00000100.safetensors   one model's weights by the field's names; its metadata has seed and step
-    claims.json, README.md      what was measured, and the card
+    manifest.json, config.json, splits.safetensors, metrics.jsonl, checkpoints/   a run, without its training states
+    model.safetensors        the first model at the last of these checkpoints, by the field's names
+    claims.json, README.md   what was measured, and the card
 
-`report/hub_folder.py` writes it. Nothing fetched is run or unpickled: JSON is read strictly and weights as safetensors.
+`report/hub_folder.py` writes it. `hf://OWNER/NAME` is a run in a folder of the user's cache, and a file is fetched when
+it is first read. The server is not trusted: a file is read up to the size that it may have, and written only if it has
+the size and sha256 of the manifest, after whose own sha256 the folder is named. Nothing fetched is run or unpickled:
+JSON is read strictly, and weights are safetensors.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import msgspec
+from typing import Any, NamedTuple
 
 from assignadd import __version__
 from assignadd.config.errors import ConfigError, RunError, UsageError, printable
-from assignadd.model.transformer import Transformer
-from assignadd.runs.config_json import read_run_document
-from assignadd.runs.encoding import decode_tensors, stack_of
-from assignadd.runs.files import MARK, MOST_BYTES, MOST_SETTINGS
-from assignadd.runs.manifest import CONFIG, Blob
+from assignadd.runs import atomic
+from assignadd.runs.files import MARK, MOST_BYTES
+from assignadd.runs.manifest import MANIFEST, MOST_OF_MANIFEST, Blob
 
 SCHEME = "hf://"
-FILES = "files.json"
 SECONDS = 30  # that the server may take to go on with its answer
-CHECKPOINT = re.compile(r"checkpoints/seed-(?P<seed>\d+)/(?P<step>\d{8,})\.safetensors", re.ASCII)
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+COMMIT = re.compile("[0-9a-f]{40}")
 
 
-class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `files.json` holds."""
+class Source(NamedTuple):
+    """Where a run is published: OWNER/NAME, and a commit, tag or branch; "" is the newest commit."""
 
-    run: str
-    seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
-    files: dict[str, Blob]
-    format: Literal[1] = 1
+    repository: str
+    revision: str
 
-    def steps(self, seed: int) -> list[int]:
-        """The steps at which there are weights of this seed, in order."""
-        matches = [match for name in self.files if (match := CHECKPOINT.fullmatch(name))]
-        return sorted(int(match["step"]) for match in matches if int(match["seed"]) == seed)
+    @property
+    def address(self) -> str:
+        """What a user types for it."""
+        return f"{SCHEME}{self.repository}" + f"@{self.revision}" * bool(self.revision)
+
+    def fetch(self, name: str, file: Blob, most: int, folder: Path) -> None:
+        """Fetches a file of this size and hash, of at most `most` bytes, into the folder of the run."""
+        data, _ = _fetch(self, name, min(file.size, most, MOST_BYTES))
+        if problem := file.problem(data):
+            raise RunError(f"{self.address}: {name} {problem}")
+        atomic.make_directory((folder / name).parent)
+        atomic.write(folder / name, data)
 
 
-def checkpoint_name(seed: int, step: int) -> str:
-    """The file of one model's weights: `checkpoints/seed-0/00000100.safetensors`."""
-    return f"checkpoints/seed-{seed}/{step:08d}.safetensors"
+def published(address: str) -> tuple[Path, Source]:
+    """The folder in the cache for the run at `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`, and its source.
 
-
-def load_published(address: str, step: int | None = None, seed: int | None = None) -> Transformer:
-    """One model at `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`: the first seed and its last step unless given.
-
-    Three files are fetched: the list of files, the settings and the weights; the last two must have the size and sha256
-    of the list. With a commit for REVISION the list itself is fixed too.
+    The folder has the manifest; the source has the commit, so that all files are of one.
     """
     repository, _, revision = address.removeprefix(SCHEME).partition("@")
     check_repository(repository)
-    try:
-        index = msgspec.json.decode(_fetch(repository, FILES, revision, MOST_SETTINGS), type=Index)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunError(f"{address}: {FILES} is not one that this `assignadd runs publish` wrote: {error}") from error
-    seed = index.seeds[0] if seed is None else seed
-    steps = index.steps(seed)
-    if not steps:
-        raise RunError(f"{address} has no seed {seed}; it has {', '.join(map(str, index.seeds))}")
-    step = steps[-1] if step is None else step
-    if step not in steps:
-        raise RunError(f"{address} has no weights of seed {seed} at step {step}; it has {', '.join(map(str, steps))}")
-    name = checkpoint_name(seed, step)
-    config, _ = read_run_document(_fetch_checked(repository, CONFIG, revision, index))
-    weights = decode_tensors(_fetch_checked(repository, name, revision, index), f"{address}/{name}")
-    weights_of_stack = {weight: tensor[None] for weight, tensor in weights.items()}  # (1, ...)
-    stack = stack_of(config, weights_of_stack, 1, f"{address}/{name}")
-    return Transformer.from_stack(stack, 0)
+    manifest, commit = _fetch(Source(repository, revision), MANIFEST, MOST_OF_MANIFEST)
+    digest = hashlib.sha256(manifest).hexdigest()
+    with _client_errors(f"{address} could not be stored"):
+        folder = Path(_client().cached_assets_path("assignadd", namespace=repository, subfolder=digest))
+    if not (folder / MANIFEST).exists():
+        atomic.write(folder / MANIFEST, manifest)
+    return folder, Source(repository, commit or revision)
 
 
 def upload(folder: Path, repository: str, private: bool, message: str) -> str:
@@ -121,14 +106,14 @@ def _client_errors(what: str) -> Iterator[None]:
         raise RunError(f"{what}: {printable(first_line)}") from error
 
 
-def _fetch(repository: str, name: str, revision: str, most: int) -> bytes:
-    """The bytes of a file of the repository, at most `most`; revision "" is the newest.
+def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:
+    """The bytes of a published file, at most `most`, and the commit that it is of; "" where the server says none.
 
-    Nothing is written: the client's cache would take names and sizes of files from the server.
+    The cache of the client is not used: it takes names and sizes of files from the server.
     """
     client, data = _client(), bytearray()
-    with _client_errors(f"{SCHEME}{repository}/{name} could not be fetched"):
-        url = client.hf_hub_url(repository, name, revision=revision or None)
+    with _client_errors(f"{source.address}: {name} could not be fetched"):
+        url = client.hf_hub_url(source.repository, name, revision=source.revision or None)
         headers = client.utils.build_hf_headers(library_name="assignadd", library_version=__version__)
         with client.get_session().stream("GET", url, headers=headers, timeout=SECONDS) as response:
             if response.status_code != 200:
@@ -137,14 +122,5 @@ def _fetch(repository: str, name: str, revision: str, most: int) -> bytes:
                 data += part
                 if len(data) > most:
                     raise ValueError(f"it has more than the {most:,} bytes that are read")
-    return bytes(data)
-
-
-def _fetch_checked(repository: str, name: str, revision: str, index: Index) -> bytes:
-    """The bytes of a file of the repository, which must have the size and sha256 that the list of files says."""
-    if name not in index.files:
-        raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
-    data = _fetch(repository, name, revision, min(index.files[name].size, MOST_BYTES))
-    if problem := index.files[name].problem(data):
-        raise RunError(f"{SCHEME}{repository}/{name} {problem}")
-    return data
+            commit = [*response.history, response][0].headers.get("X-Repo-Commit", "")
+    return bytes(data), commit if COMMIT.fullmatch(commit) else ""

@@ -1,4 +1,4 @@
-"""A server of `hf://` that answers with anything: the model as it was published, or one line, within bounds."""
+"""A server of `hf://` that answers with anything: the run as it was published, or one line, within bounds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import contextlib
 import functools
 import gzip
 import hashlib
-import json
 import os
 import random
 import resource
 import tempfile
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from assignadd import api
+from assignadd.runs.manifest import MANIFEST, File, Manifest
 from tests.chaos.commands import call, prepared
 from tests.chaos.inputs import refuses_in_a_line
 from tests.chaos.promise import Promise
@@ -28,7 +31,7 @@ HEADERS: tuple[dict[str, str], ...] = (
     {"X-Linked-Size": "9" * 30}, {"X-Linked-Etag": '"../../../escaped"'}, {"Content-Encoding": "gzip"},
     {"Content-Length": "9" * 12}, {"X-Xet-Hash": "0" * 64, "X-Xet-Refresh-Route": "http://127.0.0.1:9/"},
 )  # fmt: skip
-REDIRECTS = ("file:///etc/passwd", "http://127.0.0.1:9/", "/owner/name/resolve/main/files.json", "\x1b[2J")
+REDIRECTS = ("file:///etc/passwd", "http://127.0.0.1:9/", "/owner/name/resolve/main/manifest.json", "\x1b[2J")
 CODES = (200, 204, 206, 400, 401, 403, 404, 416, 500)
 
 
@@ -77,14 +80,14 @@ def answering(rng: random.Random, victim: str) -> type[Handler]:
 
 def hostile_hub(rng: random.Random, folder: Path) -> None:
     files = published()
-    victim = rng.choice(("files.json", "config.json", max(name for name in files if name.startswith("checkpoints/"))))
+    victim = rng.choice((MANIFEST, "config.json", max(name for name in files if name.startswith("checkpoints/"))))
     odd = answering(rng, victim) if rng.random() < 0.5 else Handler
     if odd is Handler:
-        body, index = rng.choice(BODIES), json.loads(files["files.json"])
+        body, manifest = rng.choice(BODIES), msgspec.json.decode(files[MANIFEST], type=Manifest)
         files = files | {victim: body}
-        index["files"][victim] = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
-        if victim != "files.json" and rng.random() < 0.7:  # the list agrees
-            files["files.json"] = json.dumps(index).encode()
+        if victim != MANIFEST and rng.random() < 0.7:  # the manifest agrees
+            file = File(len(body), hashlib.sha256(body).hexdigest(), manifest.files[victim].step)
+            files[MANIFEST] = replace(manifest, files=manifest.files | {victim: file}).sealed()
 
     def load() -> None:
         with hub() as server:
@@ -98,10 +101,13 @@ def hostile_hub(rng: random.Random, folder: Path) -> None:
 
     outcome = in_child(load, kill_after=SECONDS)
     assert outcome.error is None and not outcome.killed, (odd, outcome.error)
-    assert not [path for path in folder.rglob("*") if path.is_file()]
+    cache = folder / "a" / "home" / "assets" / "assignadd" / "owner--name"
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(cache).as_posix().partition("/")[2]
+        assert path.read_bytes() == files.get(name) or name == MANIFEST, path
 
 
 PROMISES = (
-    Promise("hostile-hub", "`hf://` from a server that answers with anything: the model or one line, within bounds",
+    Promise("hostile-hub", "`hf://` from a server that answers with anything: the run or one line, within bounds",
             hostile_hub, 100, 0, "huggingface_hub"),
 )  # fmt: skip

@@ -22,6 +22,7 @@ class Hub(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.created: dict = {}
         self.fetched: list[str] = []
+        self.commit = COMMIT
         self.unknown: list[str] = []
 
 
@@ -38,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         self._file(body=True)
 
     def _file(self, body: bool) -> None:
-        match = re.fullmatch(r"/owner/name/resolve/(?:main|" + COMMIT + r")/(.+)", self.path)
+        match = re.fullmatch(r"/owner/name/resolve/(?:main|[0-9a-f]{40})/(.+)", self.path)
         if match is None or match[1] not in self.server.files:
             self.server.unknown.append(f"{self.command} {self.path}")
             self._answer(404, b"", {"X-Error-Code": "EntryNotFound" if match else "RepoNotFound"})
@@ -46,7 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         data = self.server.files[match[1]]
         if body:
             self.server.fetched.append(match[1])
-        self._answer(200, data, {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(data).hexdigest()}"'}, body)
+        self._answer(
+            200, data, {"X-Repo-Commit": self.server.commit, "ETag": f'"{hashlib.sha256(data).hexdigest()}"'}, body
+        )
 
     def do_PUT(self) -> None:
         data = self._body()

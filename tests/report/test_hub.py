@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,14 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 
 import assignadd
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
+from assignadd.config.errors import RunError
 from assignadd.model.stack import initial_stack
-from assignadd.report.hub_folder import with_metadata
-from assignadd.runs.encoding import decode_tensors, encode_tensors
+from assignadd.runs.encoding import decode_tensors
 from assignadd.runs.files import MARK
 from assignadd.runs.manifest import Environment
 from assignadd.runs.writer import Writer
@@ -32,13 +32,18 @@ SEEDS, STEPS = (3, 7), (0, 20, 60)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A run of two seeds with three checkpoints, whose weights are random."""
+    """A run of two seeds with three checkpoints and a state, whose weights are random and whose accuracies made up."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
     members = [Member(seed) for seed in SEEDS]
     seen = torch.stack([pair_split(CONFIG.task, seed) for seed in SEEDS])
     with Writer.hold(folder, CONFIG, members, seen, Environment.here("cpu", 1)) as writer:
         for step in STEPS:
-            writer.commit(step, checkpoint=initial_stack(CONFIG, [seed + step for seed in SEEDS]))
+            stack = initial_stack(CONFIG, [seed + step for seed in SEEDS])
+            rows = [
+                {"model": i, "seed": seed, "step": step, "accuracy": {"0-var add-restricted": (step + seed) / 100}}
+                for i, seed in enumerate(SEEDS)
+            ]
+            writer.commit(step, state={"weights": stack.flat, "step": torch.tensor(step)}, checkpoint=stack, rows=rows)
     return folder
 
 
@@ -50,29 +55,16 @@ def folder(run, tmp_path_factory) -> Path:
     return out
 
 
-def test_the_folder_has_every_model_at_every_step_with_seed_and_step_in_its_metadata(run, folder):
-    for step in STEPS:
-        for seed in SEEDS:
-            with safe_open(folder / f"checkpoints/seed-{seed}/{step:08d}.safetensors", "pt") as file:
-                assert file.metadata() == {"format": "pt", "seed": str(seed), "step": str(step)}
-                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            model = assignadd.load(run, step, seed)
-            assert weights.keys() == model.state_dict().keys()
-            assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
-    first = folder / f"checkpoints/seed-{SEEDS[0]}/{STEPS[-1]:08d}.safetensors"
-    assert (folder / "model.safetensors").read_bytes() == first.read_bytes()
-    assert (folder / "config.json").read_bytes() == (run / "config.json").read_bytes()
-    assert (folder / "splits.safetensors").read_bytes() == (run / "splits.safetensors").read_bytes()
-
-
-def test_every_file_is_listed_with_its_sha256(folder):
-    listed = json.loads((folder / "files.json").read_text())
-    found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != MARK}
-    del found["files.json"]
-    assert listed["files"] == {
-        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in found.items()
-    }
-    assert listed["seeds"] == list(SEEDS)
+def test_the_folder_is_the_run_without_its_states(run, folder):
+    """Every file that was committed is there, byte by byte, and one model by the field's names."""
+    assert (run / "states").exists() and not (folder / "states").exists()
+    names = ["config.json", "splits.safetensors", "metrics.jsonl", *map(name_of, STEPS)]
+    assert all((folder / name).read_bytes() == (run / name).read_bytes() for name in names)
+    others = {"manifest.json", "model.safetensors", "claims.json", "README.md", MARK}
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == {*names, *others}
+    weights = decode_tensors((folder / "model.safetensors").read_bytes(), "it")
+    model = assignadd.load(run, STEPS[-1], SEEDS[0]).state_dict()
+    assert weights.keys() == model.keys() and all(torch.equal(weights[name], model[name]) for name in model)
 
 
 def test_the_card_names_the_sets_of_any_task(tmp_path):
@@ -91,7 +83,9 @@ def test_the_card_names_the_sets_of_any_task(tmp_path):
 def test_the_card_has_metadata_and_says_how_to_load(folder):
     yaml = pytest.importorskip("yaml", reason="the client of the Hub, which needs it, is not installed")
     _, front, text = (folder / "README.md").read_text().split("---\n", 2)
-    assert yaml.safe_load(front) == {
+    metadata = yaml.safe_load(front)
+    del metadata["model-index"]
+    assert metadata == {
         "license": "mit",
         "library_name": "assignadd",
         "tags": ["mechanistic-interpretability", "modular-arithmetic", "arxiv:2605.31497"],
@@ -99,39 +93,105 @@ def test_the_card_has_metadata_and_says_how_to_load(folder):
     assert 'assignadd.load("hf://owner/name", step=60, seed=3)' in text and "seeds 3, 7 at steps 0, 20, 60" in text
 
 
-def test_metadata_leaves_the_tensors_as_they_are():
-    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([True])}
-    data = with_metadata(encode_tensors(tensors), {"step": "7", "note": 'ünï "quoted"'})
-    assert all(torch.equal(found, tensors[name]) for name, found in decode_tensors(data, "x").items())
-    assert int.from_bytes(data[:8], "little") % 8 == 0
+@pytest.mark.parametrize(("step", "accuracies"), [(60, [0.63, 0.67]), (20, [0.23, 0.27])])
+def test_the_results_are_those_of_the_last_published_step_in_the_form_of_the_hub(run, tmp_path, step, accuracies):
+    """As the client of the Hub reads them."""
+    cards = pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
+    command = ["runs", "publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--steps", str(step)]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    data = cards.ModelCard((tmp_path / "out/README.md").read_text()).data
+    assert data.model_name == "owner/name"
+    for seed, accuracy, result in zip(SEEDS, accuracies, data.eval_results, strict=True):
+        assert (result.metric_type, result.metric_value) == ("accuracy", accuracy)
+        assert result.metric_name == f"accuracy, seed {seed}, step {step}"
+        assert (result.dataset_type, result.dataset_split) == ("assign-and-add", "0-var add-restricted")
+        assert result.dataset_name == "Assign and Add: literals alone, held-out pair"
 
 
-# In a process of its own, as the client reads its settings when it is imported: publishes, and loads what it is asked.
+def name_of(step: int) -> str:
+    return f"checkpoints/{step:08d}.safetensors"
+
+
+def flat(model) -> list[float]:
+    return torch.cat([w.flatten() for w in model.state_dict().values()]).tolist()
+
+
+# What is done with any run, on the command line.
+COMMANDS = [
+    ["ask", "a=1, a+2=?", "RUN", "--seed", "7", "--json"],
+    ["measure", "RUN", "--n", "50", "--json"],
+    ["claims", "RUN", "--only", "qk2-identity", "--n", "40", "--json"],
+    ["explore", "RUN", "--no-ledger", "--checkpoints", "2", "--threads", "1"],
+    ["runs", "verify", "RUN"],
+]
+
+
+def like_the_cache(folder: Path, cache: Path) -> Path:
+    """The files of a published folder as the client has them in its cache: links to files named after their hash."""
+    snapshot = cache / "models--owner--name/snapshots" / COMMIT
+    for file in [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]:
+        blob = cache / "models--owner--name/blobs" / hashlib.sha256(file.read_bytes()).hexdigest()
+        link = snapshot / file.relative_to(folder)
+        for path in (blob, link):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(file.read_bytes())
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    return snapshot
+
+
+@pytest.mark.parametrize("downloaded", [shutil.copytree, like_the_cache], ids=["a folder", "the cache"])
+def test_a_downloaded_folder_is_a_run(run, folder, tmp_path, monkeypatch, capsys, downloaded):
+    monkeypatch.chdir(tmp_path)
+    there = downloaded(folder, tmp_path / "name")
+    assert torch.equal(assignadd.load_stack(there, 20).flat, assignadd.load_stack(run, 20).flat)
+    trajectory = assignadd.open_run(there).trajectory(model=1)
+    assert torch.equal(trajectory.flat, assignadd.open_run(run).trajectory(model=1).flat) and len(trajectory) == 3
+    assert assignadd.metrics(there).equals(assignadd.metrics(run))
+    for command in COMMANDS:
+        printed = []
+        for name in (there, run):
+            assert main([str(name) if word == "RUN" else word for word in command]) == 0
+            printed.append(capsys.readouterr().out.replace(str(run), str(there)).replace("mine", "name"))
+        if command[0] != "explore":  # which says how large the page is
+            assert printed[0] == printed[1]
+
+
+def test_links_out_of_the_cache_are_refused(folder, tmp_path):
+    snapshot = like_the_cache(folder, tmp_path / "cache")
+    file = snapshot / name_of(20)
+    file.unlink()
+    file.symlink_to(folder / name_of(20))  # the very bytes
+    with pytest.raises(RunError, match=r"00000020.safetensors is refused: .* symbolic links"):
+        assignadd.load_stack(snapshot, 20)
+
+
+# In a process of its own, as the client reads its settings when it is imported: does the commands that it is sent.
 CLIENT = """
-import contextlib, io, json, torch, assignadd
+import contextlib, io, json, sys, assignadd
 from assignadd.cli import main
-with contextlib.redirect_stdout(io.StringIO()) as said:
-    code = main(json.loads(input()))
-print(json.dumps([code, said.getvalue()]), flush=True)
 while line := input():
-    address, step, seed = json.loads(line)
-    try:
-        model = assignadd.load(address, step=step, seed=seed)
-        reply = torch.cat([w.flatten() for w in model.state_dict().values()]).tolist()
-    except Exception as error:
-        reply = f"{type(error).__name__}: {error}"
-    print(json.dumps(reply), flush=True)
+    words = json.loads(line)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        if words[0] == "load":
+            model = assignadd.load(*words[1:])
+            print(json.dumps([w for weight in model.state_dict().values() for w in weight.flatten().tolist()]))
+            code = 0
+        else:
+            code = main(words)
+    print(json.dumps([code, printed.getvalue()]), flush=True)
 """
 
 
 def environment(server, home: Path) -> dict[str, str]:
     theirs = {"HF_ENDPOINT": server.address, "HF_TOKEN": TOKEN, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    return os.environ | theirs | {"HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    return os.environ | theirs | quiet | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
 @contextmanager
 def client(server, folder: Path):
-    """Gives a function that sends a line to the client and returns its reply."""
+    """Gives a function that sends a command to the client and returns its exit code and what it printed."""
     process = subprocess.Popen(
         [sys.executable, "-c", CLIENT], env=environment(server, folder / "home"), cwd=folder, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -139,59 +199,98 @@ def client(server, folder: Path):
     late = threading.Timer(300, process.kill)
     late.start()
 
-    def ask(asked):
-        process.stdin.write(json.dumps(asked) + "\n")
+    def do(*words):
+        process.stdin.write(json.dumps(words) + "\n")
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
     try:
-        yield ask
-        process.communicate("\n")
+        yield do
     finally:
         late.cancel()
-        process.kill()
+        process.communicate("\n")
 
 
-def name_of(seed: int, step: int) -> str:
-    return f"checkpoints/seed-{seed}/{step:08d}.safetensors"
-
-
-def flat(model) -> list[float]:
-    return torch.cat([w.flatten() for w in model.state_dict().values()]).tolist()
-
-
-def test_published_and_loaded_back(run, folder, tmp_path):
+@pytest.fixture
+def published(folder):
+    """A server that has the published folder."""
     pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
-    with hub() as server, client(server, tmp_path) as ask:
-        code, printed = ask(
-            ["runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"]
-        )
-        assert code == 0 and COMMIT in printed.replace("\n", "")
-        # The same bytes as those of the other process.
-        written = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
-        assert server.files == {str(p.relative_to(folder)): p.read_bytes() for p in written}
-        assert server.created["name"] == "name" and server.created["organization"] == "owner"
-        assert server.created["visibility" if "visibility" in server.created else "private"] in ("private", True)
+    with hub() as server:
+        files = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
+        server.files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+        yield server
 
-        # Well formed weights, but not those of the list: one bit of the last number differs.
-        good = server.files[name_of(3, 20)]
-        server.files[name_of(3, 20)] = good[:-1] + bytes([good[-1] ^ 1])
-        server.files[name_of(3, 0)] += b"x"
-        one, other, step, seed, nobody, outside, damaged, longer = map(ask, [
-            ("hf://owner/name", None, None), (f"hf://owner/name@{COMMIT}", 20, 7), ("hf://owner/name", 21, None),
-            ("hf://owner/name", None, 4), ("hf://owner/nobody", None, None), ("hf://../name", None, None),
-            ("hf://owner/name", 20, 3), ("hf://owner/name", 0, 3),
-        ])  # fmt: skip
-    assert one == flat(assignadd.load(run, 60, 3)) and other == flat(assignadd.load(run, 20, 7))
-    weights = {name_of(3, 60), name_of(7, 20), name_of(3, 20), name_of(3, 0)}
-    assert set(server.fetched) == {"files.json", "config.json", *weights}
-    assert step.endswith("has no weights of seed 3 at step 21; it has 0, 20, 60")
-    assert seed.endswith("has no seed 4; it has 3, 7")
-    assert nobody.startswith("RunError: hf://owner/nobody/files.json could not be fetched: ") and "\n" not in nobody
-    assert outside.startswith("ConfigError: repo = '../name'")
-    assert longer.endswith(f"it has more than the {len(server.files[name_of(3, 0)]) - 1:,} bytes that are read")
-    assert not (tmp_path / "home").exists(), "the client's cache would take names of files from the server"
-    assert damaged.startswith("RunError: ") and "its sha256 is not the manifest's" in damaged
+
+def test_published_as_the_folder(run, published, tmp_path):
+    expected, published.files = published.files, {}
+    with client(published, tmp_path) as do:
+        code, printed = do(
+            "runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"
+        )
+    assert code == 0 and COMMIT in printed.replace("\n", "")
+    assert published.files == expected
+    assert published.created["name"] == "name" and published.created["organization"] == "owner"
+    assert published.created["visibility" if "visibility" in published.created else "private"] in ("private", True)
+
+
+def test_every_command_takes_the_address_and_fetches_what_it_reads(run, published, tmp_path, capsys):
+    with client(published, tmp_path) as do:
+        assert json.loads(do("load", "hf://owner/name", None, 7)[1]) == flat(assignadd.load(run, 60, 7))
+        weights = {"manifest.json", "config.json", name_of(60)}
+        assert set(published.fetched) == weights
+        for command in COMMANDS:
+            address = f"hf://owner/name@{COMMIT}" if command[0] == "claims" else "hf://owner/name"
+            code, printed = do(*(address if word == "RUN" else word for word in command))
+            assert code == 0, printed
+            if command[0] in ("ask", "measure"):
+                assert set(published.fetched) == weights | {"metrics.jsonl", "splits.safetensors"}
+                assert main([str(run) if word == "RUN" else word for word in command]) == 0
+                assert printed == capsys.readouterr().out.replace("mine", "name")
+    listed = json.loads(published.files["manifest.json"])["files"]
+    opened = [name for name in published.fetched if name != "manifest.json"]
+    assert sorted(opened) == sorted([*listed, "metrics.jsonl"])  # each once
+
+
+def test_what_is_not_there_is_said_in_one_line(published, tmp_path):
+    with client(published, tmp_path) as do:
+        for words, code, says in (
+            (
+                ("ask", "a=1, a+2=?", "hf://owner/name", "--step", "21"),
+                1,
+                "no checkpoint at step 21; the nearest is at 20",
+            ),
+            (("ask", "a=1, a+2=?", "hf://owner/name", "--seed", "4"), 1, "has no seed 4; it has 3, 7"),
+            (
+                ("measure", "hf://owner/nobody"),
+                1,
+                "hf://owner/nobody: manifest.json could not be fetched: the server answers 404",
+            ),
+            (("measure", "hf://../name"), 2, "repo = '../name': expected OWNER/NAME"),
+        ):
+            found, printed = do(*words)
+            assert found == code and says in printed and printed.count("\n") == 1, printed
+
+
+def test_a_server_is_not_trusted(published, tmp_path):
+    weights, manifest = published.files[name_of(60)], published.files["manifest.json"]
+    bad = [  # another file, what is said, and whether the settings have been stored by then
+        ({name_of(60): weights[:-1] + bytes([weights[-1] ^ 1])}, "its sha256 is not the manifest's", True),
+        ({name_of(60): weights + b"x"}, f"it has more than the {len(weights):,} bytes that are read", True),
+        ({name_of(60): weights[:-1]}, f"is truncated: it has {len(weights) - 1} of {len(weights)} bytes", True),
+        ({"manifest.json": manifest.replace(name_of(60).encode(), b"../mine.safetensors")}, "was edited", False),
+        ({"manifest.json": bytes(17 << 20)}, "it has more than the 16,777,216 bytes that are read", False),
+    ]
+    good = dict(published.files)
+    with client(published, tmp_path) as do:
+        for changed, says, has_settings in bad:
+            published.files = good | changed
+            code, printed = do("ask", "a=1, a+2=?", "hf://owner/name")
+            assert code == 1 and says in printed and printed.count("\n") == 1, printed
+            stored = {p.name for p in (tmp_path / "home").rglob("*") if p.is_file()} - {"manifest.json"}
+            assert stored == ({"config.json"} if has_settings else set())
+            shutil.rmtree(tmp_path / "home", ignore_errors=True)
+        published.files, published.commit = good, "../../mine"  # which is no commit: the newest is asked for instead
+        assert do("ask", "a=1, a+2=?", "hf://owner/name")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -217,14 +316,14 @@ def test_a_folder_with_files_is_left_alone(run, tmp_path, capsys):
 
 
 def test_the_same_command_replaces_its_own_folder(run, tmp_path, capsys):
-    """Finished, or interrupted before its list of files was written; weights of other steps are gone."""
+    """Finished, or interrupted before its manifest was written; weights of other steps are gone."""
     folder = tmp_path / "out"
     command = ["runs", "publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(folder)]
     assert main(command) == 0
     once = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     assert main([*command, "--steps", "all"]) == 0
     assert len([p for p in folder.rglob("*") if p.is_file()]) > len(once)
-    (folder / "files.json").unlink()
+    (folder / "manifest.json").unlink()
     assert main(command) == 0
     assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == once
 

@@ -8,7 +8,7 @@ import pytest
 import assignadd
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
-from assignadd.runs.folder import default_folder
+from assignadd.runs.naming import default_folder
 
 SMOKE = PRESETS["smoke"]
 CHANGED = replace(SMOKE, optim=replace(SMOKE.optim, lr=1.0, steps=2))

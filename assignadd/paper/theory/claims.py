@@ -300,7 +300,7 @@ def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
         value=value, low=low, high=high, n=len(results), unit="networks", seeds=len(results),
         verdict=verdict_over(by_seed), rule=rule, by_seed=by_seed,
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment,
-        command=" ".join([COMMAND, *(str(run.path) for run in runs_of(list(results)))]),
+        command=" ".join([COMMAND, *(run.address for run in runs_of(list(results)))]),
         checkpoints=steps_in_words(informative_steps(first.steps, first.rows)) if first else "",
     )  # fmt: skip
 

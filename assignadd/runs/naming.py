@@ -1,0 +1,51 @@
+"""The folder of a run for which none is named."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+
+from assignadd.config import PRESETS, SETTINGS, Config, Member
+from assignadd.runs.config_json import read_run_document, run_document
+
+
+def default_folder(config: Config, members: Sequence[Member]) -> Path:
+    """The folder under runs/ for a run of these settings, the same however they are given.
+
+    paper-seed-0            the settings of a preset, one seed
+    paper-seeds-0-31        consecutive seeds
+    tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
+    paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
+                            hash of the settings' JSON
+    copying-seed-0-1f3a9c   a task or a network of the user's own, in copying.py
+    """
+    document = run_document(config, members)
+    config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
+    preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
+    own_file = config.task.file or config.model.file
+    name = preset if own_file is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own_file.name).stem)
+    seeds = [member.seed for member in members]
+    label = _label_of_seeds(seeds)
+    is_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
+    if not is_preset or label.endswith("seeds"):  # which does not say which seeds
+        label += f"-{hashlib.sha256(document).hexdigest()[:6]}"
+    return Path("runs") / f"{name}-{label}"
+
+
+def _label_of_seeds(seeds: list[int]) -> str:
+    """The seeds as a part of a folder's name; more than six that are not consecutive are only counted."""
+    if len(seeds) == 1:
+        return f"seed-{seeds[0]}"
+    if seeds == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"seeds-{seeds[0]}-{seeds[-1]}"
+    if len(seeds) <= 6:
+        return "seeds-" + "+".join(map(str, seeds))
+    return f"{len(seeds)}-seeds"
+
+
+def _n_differences(config: Config, preset: Config) -> int:
+    """How many settings of the two configurations differ."""
+    return sum(attrgetter(name)(config) != attrgetter(name)(preset) for name in SETTINGS)
