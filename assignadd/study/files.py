@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:
     """The studies of a file or folder, by name; `module` is the file where it is loaded already."""
-    studies = _stated_in(module or user_module(path))
+    studies = _studies_of(module or user_module(path))
     if not all(isinstance(study, Study) for study in studies):
         raise UserError(f"{path}: expected STUDY = assignadd.study.Study(...), or STUDIES, a tuple of them")
     return {study.name: study for study in studies}
 
 
-def _stated_in(module: ModuleType) -> Sequence[Any]:
+def _studies_of(module: ModuleType) -> Sequence[Any]:
     """The STUDIES of a file, or else a list of its STUDY, of None where it has neither; nothing is checked."""
     return getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
 
@@ -98,10 +98,9 @@ def run_study(
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
     sweep_table = run_sweep(sweep, out, machines, report, command)
-    # How the sweep's table was made.
-    about = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
-    about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
-    write_results(study_frame(study, sweep, sweep_table), about, table_file(study, out))
+    provenance = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
+    provenance |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
+    write_results(study_frame(study, sweep, sweep_table), provenance, table_file(study, out))
     return read_study(study, out)
 
 
@@ -113,7 +112,7 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     """
     from assignadd.figure.style import figure, save
 
-    has_every_study = len(tables) == len(_stated_in(module))
+    has_every_study = len(tables) == len(_studies_of(module))
     has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
     if has_every_study and has_every_network and hasattr(module, "draw"):
         draw = module.draw

@@ -79,16 +79,16 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
     """
     cells = []
     for combination in product(*values.values()):
-        named = dict(zip(values, combination, strict=True))
-        words = [str(combination[0])] if len(named) == 1 else [f"{name} {value}" for name, value in named.items()]
+        value_of = dict(zip(values, combination, strict=True))
+        label = ", ".join(f"{name} {value}" for name, value in value_of.items())
         settings = {}
-        for name, value in named.items():
+        for name, value in value_of.items():
             dotted_name = _dotted_name(name)
             if name == "d_mlp" and isinstance(value, int):
                 value = (*base.model.d_mlp[:-1], value)
             if value != attrgetter(dotted_name)(base):  # a cell says only what differs from the base
                 settings[dotted_name] = value
-        cells.append(Cell(", ".join(words), settings))
+        cells.append(Cell(str(combination[0]) if len(combination) == 1 else label, settings))
     return tuple(cells)
 
 

@@ -161,16 +161,16 @@ def study_records(table: StudyTable) -> list[Record]:
 
 def _record(statement: Statement, table: StudyTable) -> Record:
     """The record of a statement: its number, from the table, and the verdict of its rule."""
-    stated = Record(
+    record = Record(
         verdict=UNTESTABLE, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
         paper=NOT_REPORTED, comment="Too few networks have this number.", population=f"study {table.study.name}",
     )  # fmt: skip
     number = statement.number(table)
     if number is None:
-        return stated
+        return record
     comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
     return replace(
-        stated, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
+        record, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
         verdict=statement.rule.verdict(number), comment=comment,
     )  # fmt: skip
 

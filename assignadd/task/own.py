@@ -51,10 +51,13 @@ class RandomWords:
         self, rows: int | Tensor, seed: int | Tensor = 0, step: int | Tensor = 0, stream: Stream = Stream.DATA
     ):
         row = rows if isinstance(rows, Tensor) else torch.arange(rows)
-        at_seed, at_step = torch.as_tensor(seed), torch.as_tensor(step, device=row.device)
-        row, at_seed, at_step = torch.broadcast_tensors(row, at_seed, at_step)
-        self._row, self._seed, self._step = row.flatten(), at_seed.flatten(), at_step.flatten()
-        self._stream, self._blocks = stream, 0
+        seeds = torch.as_tensor(seed)
+        steps = torch.as_tensor(step, device=row.device)
+        row, seeds, steps = torch.broadcast_tensors(row, seeds, steps)
+        self._row, self._seed, self._step = row.flatten(), seeds.flatten(), steps.flatten()  # (B,) each
+        self._stream = stream
+        self._blocks_drawn = 0
+        """Of four random words for each sequence."""
 
     def __len__(self) -> int:
         """The number of sequences, B."""
@@ -84,15 +87,16 @@ class RandomWords:
         places = range(n) if places is None else places
         if not places or not 0 <= min(places) <= max(places) < n:
             raise UserError(f"words.in_fixed_order({n}, {places}): expected places from 0 to {n - 1}")
-        seeds, which = self._seed.unique(return_inverse=True)
-        zero, numbers = torch.zeros_like(seeds[:1]), torch.arange(n, device=self.device)
-        order = words(seeds[:, None], Stream.SPLIT, zero, numbers, 1)[0].argsort(dim=-1, stable=True)  # (seeds, n)
-        return order[which, places.start + places.step * (self._row % len(places))]
+        seeds, seed_of_row = self._seed.unique(return_inverse=True)
+        step, numbers = torch.zeros_like(seeds[:1]), torch.arange(n, device=self.device)
+        orders = words(seeds[:, None], Stream.SPLIT, step, numbers, 1)[0].argsort(dim=-1, stable=True)  # (seeds, n)
+        return orders[seed_of_row, places.start + places.step * (self._row % len(places))]
 
     def _next(self, n: int) -> Tensor:
         """The next n random words of each sequence, (B, n)."""
-        first, self._blocks = self._blocks, self._blocks + (n + 3) // 4
-        return words(self._seed, self._stream, self._step, self._row, n, first).T.contiguous()
+        first_block = self._blocks_drawn
+        self._blocks_drawn += math.ceil(n / 4)
+        return words(self._seed, self._stream, self._step, self._row, n, first_block).T.contiguous()
 
 
 @runtime_checkable
@@ -137,29 +141,31 @@ def register(task: OwnTask | str | Path) -> TaskFile:
     The task is an object, or TASK in a file, which is executed.
     """
     if isinstance(task, str | Path):
-        made, source = user_object(Path(task), NAME)
+        user_task, source = user_object(Path(task), NAME)
     else:
-        made, source = task, source_of(task)
+        user_task, source = task, source_of(task)
     for attribute in ("n_tokens", "length", "n_answers", "sets", "draw"):
-        if not hasattr(made, attribute):
+        if not hasattr(user_task, attribute):
             raise UserError(
                 f"{source.name}: a task has n_tokens, length, n_answers, sets and draw; no {attribute} here"
             )
-    if isinstance(made, type):
-        raise UserError(f"{source.name}: expected a task, not the class {made.__name__}: {NAME} = {made.__name__}()")
-    names = (made.sets,) if isinstance(made.sets, str) else tuple(made.sets)
-    answers = _drawn(made, source.name, RandomWords(1), TRAIN)[1]
+    if isinstance(user_task, type):
+        raise UserError(
+            f"{source.name}: expected a task, not the class {user_task.__name__}: {NAME} = {user_task.__name__}()"
+        )
+    names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
+    answers = _draw(user_task, source.name, RandomWords(1), TRAIN)[1]
     file = TaskFile(
-        name=source.name, sha256=source.sha256, first_draws="", n_tokens=made.n_tokens, length=made.length,
-        n_answers=made.n_answers, everywhere=answers.dim() == 2, sets=names,
+        name=source.name, sha256=source.sha256, first_draws="", n_tokens=user_task.n_tokens, length=user_task.length,
+        n_answers=user_task.n_answers, everywhere=answers.dim() == 2, sets=names,
     )  # fmt: skip
     check_task(Task(file=file))
     digest = hashlib.sha256()
     for name in dict.fromkeys((TRAIN, *names)):
-        batch = _tried(made, file, name)
-        digest.update(b"".join(part.cpu().numpy().tobytes() for part in batch))
+        tokens_and_answers = _first_sequences(user_task, file, name)
+        digest.update(b"".join(tensor.cpu().numpy().tobytes() for tensor in tokens_and_answers))
     file = replace(file, first_draws=digest.hexdigest()[:16])
-    _registered[file] = Registered(made, source)
+    _registered[file] = Registered(user_task, source)
     return file
 
 
@@ -173,25 +179,25 @@ def registered(file: TaskFile) -> Registered:
     return _registered[file]
 
 
-def _tried(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
+def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
     """The first sequences of a set; a UserError if they depend on more than the words of their row."""
     rows = torch.arange(ROWS_TRIED)
-    whole = _checked(task, file, RandomWords(rows), name)
-    if not all(map(torch.equal, whole, _checked(task, file, RandomWords(rows), name))):
+    drawn = _draw_checked(task, file, RandomWords(rows), name)
+    if not all(map(torch.equal, drawn, _draw_checked(task, file, RandomWords(rows), name))):
         raise UserError(
             f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: "
             "take all random numbers from words"
         )
-    part = _checked(task, file, RandomWords(rows[3:]), name)
-    if not all(torch.equal(of_all[3:], of_part) for of_all, of_part in zip(whole, part, strict=True)):
+    drawn_without_three = _draw_checked(task, file, RandomWords(rows[3:]), name)
+    if not all(torch.equal(a[3:], b) for a, b in zip(drawn, drawn_without_three, strict=True)):
         raise UserError(
             f"{file.name}: a sequence of draw(words, {name!r}) depends on the others: "
             "compute each row from its own words"
         )
-    return whole
+    return drawn
 
 
-def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
+def _draw(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
     """Tokens and answers as the task draws them; a UserError where it fails or returns something else.
 
     The error calls the task's file `name`.
@@ -209,18 +215,18 @@ def _drawn(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tup
     return drawn[0], drawn[1]
 
 
-def _checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
+def _draw_checked(task: OwnTask, file: TaskFile, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
     """Tokens (B, T) and answers of a draw; a UserError unless both have the shapes and ranges of the task's sizes."""
-    tokens, answers = _drawn(task, file.name, random_words, set)
-    where = f"{file.name}: draw(words, {set!r}) returned"
+    tokens, answers = _draw(task, file.name, random_words, set)
+    subject = f"{file.name}: draw(words, {set!r}) returned"
     shape = (len(random_words), file.length)
-    _check_part(f"{where} tokens", tokens, shape, range(file.n_tokens))
+    _check_part(f"{subject} tokens", tokens, shape, range(file.n_tokens))
     if file.everywhere:
-        _check_part(f"{where} answers", answers, shape, range(-1, file.n_answers))
+        _check_part(f"{subject} answers", answers, shape, range(-1, file.n_answers))
         if not bool((answers >= 0).any(1).all()):
-            raise UserError(f"{where} a sequence without an answer: expected at least one that is not -1")
+            raise UserError(f"{subject} a sequence without an answer: expected at least one that is not -1")
     else:
-        _check_part(f"{where} answers", answers, shape[:1], range(file.n_answers))
+        _check_part(f"{subject} answers", answers, shape[:1], range(file.n_answers))
     return tokens.long(), answers.long()
 
 
@@ -238,8 +244,10 @@ class UserSampler:
 
     def __init__(self, file: TaskFile, seeds: Sequence[int], set: str | None, device: str | torch.device = "cpu"):
         """`set` is the name of an evaluation set, or None for training sequences."""
-        self._file, self._task = file, registered(file).task
-        self._set, self._stream = set or TRAIN, Stream.DATA if set is None else Stream.EVAL
+        self._file = file
+        self._task = registered(file).task
+        self._set = set or TRAIN
+        self._stream = Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
         self._fixed: dict[tuple[int, int], Batch] = {}
         """The batches that are the same at every step, (M, B, ...), by their numbers of rows and first rows."""
@@ -251,12 +259,12 @@ class UserSampler:
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
         if (rows, first_row) not in self._fixed:
             random_words = RandomWords(row, seeds, step, self._stream)
-            tokens, answers = _checked(self._task, self._file, random_words, self._set)
+            tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
             tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
-            if random_words._blocks:  # numbers were drawn: at another step they are others
+            if random_words._blocks_drawn:  # numbers were drawn: at another step they are others
                 return Batch(tokens, answers)
-            first_step = (0,) * (len(axes) - 2)
-            self._fixed[rows, first_row] = Batch(tokens[first_step].clone(), answers[first_step].clone())
+            at_first_step = (0,) * (len(axes) - 2)
+            self._fixed[rows, first_row] = Batch(tokens[at_first_step].clone(), answers[at_first_step].clone())
         fixed = self._fixed[rows, first_row]
         return Batch(fixed.tokens.expand(*axes, -1), fixed.labels.expand(*axes, *fixed.labels.shape[2:]))
 
