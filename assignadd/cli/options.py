@@ -155,9 +155,9 @@ def shipped_run() -> Run:
     return Run.open(shipped(SHIPPED))
 
 
-def parse_seeds(text: str) -> list[int]:
+def parse_seeds(text: str, most: int = MOST_MODELS) -> list[int]:
     """The seeds that a text such as `3`, `0..31`, `0,4,7` or `0..3,7` names, in its order."""
-    error = ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})")
+    error = ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {most})")
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
@@ -166,7 +166,7 @@ def parse_seeds(text: str) -> list[int]:
         first = int(match[1])
         last = int(match[2] or match[1])
         n_seeds = last - first + 1
-        if n_seeds < 1 or len(seeds) + n_seeds > MOST_MODELS:  # before a long range is written out
+        if n_seeds < 1 or len(seeds) + n_seeds > most:  # before a long range is written out
             raise error
         seeds.extend(range(first, last + 1))
     if len(set(seeds)) < len(seeds):

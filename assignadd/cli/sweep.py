@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Steps between evaluations: a sweep over seeds shows when a circuit forms; in others the end of training counts.
 EVERY = {"seeds": 250}
 USUALLY_EVERY = 1000
+# Sequences per set in the last evaluation; the preset smoke learns nothing, and its training has fewer than 2,000.
+FINAL_SEQUENCES, FINAL_SEQUENCES_OF = 20_000, {"smoke": 500}
 # More steps than any training has: a sweep keeps the newest optimizer state alone, from which it is continued.
 NEWEST_STATE_ALONE = 1 << 31
 
@@ -79,8 +81,9 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     """Instead, the seeds themselves: 0..127 or 0,4,7."""
     every: int | None = None
     """Steps between evaluations and measures; 250 for seeds, else 1000."""
-    final_sequences: int = 20_000
-    """Sequences per evaluation set in the last evaluation of every model; 0 for none."""
+    final_sequences: int | None = None
+    """Sequences per evaluation set in the last evaluation of every model; 0 for none. If None, 20,000; 500 for the
+    preset smoke."""
     save_every: int = 5000
     """Steps between checkpoints: the most that an interruption costs."""
     observe: str | None = None
@@ -90,7 +93,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
 
     def main(self) -> Output:
         """How many models there are, and how many of them bind, after training what is missing."""
-        options.within("n_seeds", self.n_seeds, 1, options.MOST_MODELS)
+        options.within("n_seeds", self.n_seeds)
         if self.seeds and self.seeds.isdecimal():
             note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
         if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
@@ -124,17 +127,20 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     def requested(self) -> SweepSettings:
         """The sweep that the options ask for, named or in a file."""
         from assignadd.runs.config_json import with_files
-        from assignadd.sweeps.plan import NAMES, named_sweep, sweep_from_file
+        from assignadd.sweeps.plan import MOST_CELLS, NAMES, named_sweep, sweep_from_file
 
         base = with_files(options.base_config(self.preset, self.config), self.task_, self.network)
         every = EVERY.get(self.what, USUALLY_EVERY) if self.every is None else self.every
+        final = self.final_sequences
+        if final is None:
+            final = FINAL_SEQUENCES_OF.get(self.preset, FINAL_SEQUENCES)
         record = replace(
             base.record, eval_every=every, measure_every=0 if has_code_of_user(base) else every,
-            checkpoint_every=self.save_every, state_every=NEWEST_STATE_ALONE, final_sequences=self.final_sequences,
+            checkpoint_every=self.save_every, state_every=NEWEST_STATE_ALONE, final_sequences=final,
         )  # fmt: skip
         optim = base.optim if self.steps is None else replace(base.optim, steps=self.steps)
         config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=self.tf32))
-        seeds = options.parse_seeds(self.seeds) if self.seeds else list(range(self.n_seeds))
+        seeds = options.parse_seeds(self.seeds, MOST_CELLS) if self.seeds else list(range(self.n_seeds))
         if self.what in NAMES:
             return named_sweep(self.what, config, seeds)
         suggestion = did_you_mean(self.what, NAMES)

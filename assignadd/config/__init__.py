@@ -6,7 +6,7 @@ ConfigError whose one line names the field, its value and what is accepted. No v
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field
 from operator import attrgetter
 from types import NoneType
@@ -214,11 +214,16 @@ PER_MODEL = [name for name, setting_field in SETTINGS.items() if setting_field.m
 
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for name, setting_field in SETTINGS.items():
-        value = attrgetter(name)(config)  # the name has a dot: of a section and of its field
-        if not _is_accepted(value, setting_field):
-            raise ConfigError(name, value, accepted(*name.split(".")) or "")
-    check_task(config.task)
+    for section, checks in _CHECKS.items():
+        values = getattr(config, section)
+        if values is _last_accepted.get(section):
+            continue
+        for name, is_accepted in checks.items():
+            if not is_accepted(value := getattr(values, name)):
+                raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
+        if section == "task":
+            check_task(config.task)
+        _last_accepted[section] = values
     _check_files(config)
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
@@ -242,23 +247,43 @@ def accepted(section: str, name: str) -> str | None:
     return None
 
 
-def _is_accepted(value: object, setting_field: Field[Any]) -> bool:
-    """Whether a value has the field's type and is within its limits; True for fields that have a check of their own."""
+def _check_of(setting_field: Field[Any]) -> Callable[[Any], bool] | None:
+    """What says if a value has the field's type and is within its limits; None for a field with a check of its own."""
     limits = setting_field.metadata
     if "low" in limits:
-        if value is None:
-            return NoneType in get_args(setting_field.type)
+        low, high = limits["low"], limits["high"]
+        may_be_none = NoneType in get_args(setting_field.type)
         types = (int,) if _is_whole(setting_field) else (int, float)
-        is_number = isinstance(value, types) and not isinstance(value, bool)
-        return is_number and limits["low"] <= value <= limits["high"]
+
+        def is_accepted(value: Any) -> bool:
+            if value is None:
+                return may_be_none
+            return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
+
+        return is_accepted
     if setting_field.type is bool:
-        return isinstance(value, bool)
-    return get_origin(setting_field.type) is not Literal or value in get_args(setting_field.type)
+        return lambda value: isinstance(value, bool)
+    if get_origin(setting_field.type) is Literal:
+        return get_args(setting_field.type).__contains__
+    return None
 
 
 def _is_whole(setting_field: Field[Any]) -> bool:
     """Whether the numbers that a field accepts are whole: its type is int, or int | None."""
     return int in (setting_field.type, *get_args(setting_field.type))
+
+
+# By section and field, whether a value is accepted; fields with rules for themselves take any.
+_CHECKS = {
+    section.name: {
+        setting_field.name: check
+        for setting_field in dataclasses.fields(section.type)  # type: ignore[arg-type]
+        if (check := _check_of(setting_field)) is not None
+    }
+    for section in dataclasses.fields(Config)
+}
+# The section of each name that was accepted last: thousands of models may share it.
+_last_accepted: dict[str, object] = {}
 
 
 def _check_files(config: Config) -> None:
@@ -392,15 +417,28 @@ class Member:
         """The configuration of this model alone, its three seeds filled in."""
         if not 0 <= self.seed < 2**63:
             raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
-        config = with_settings(base, dict(self.settings))
-        filled_in = {name: self.seed for name, seed in vars(config.seed).items() if seed is None}
-        return dataclasses.replace(config, seed=dataclasses.replace(config.seed, **filled_in))
+        filled_in = {f"seed.{name}": self.seed for name, seed in vars(base.seed).items() if seed is None}
+        return with_settings(base, filled_in | dict(self.settings))
 
     def in_stack(self, base: Config) -> "tuple[Config, Member]":
         """The configuration of the stack that this model can be trained in, and this model as a member of it."""
-        of_stack = {name: value for name, value in self.settings if name not in PER_MODEL}
-        of_model = {name: value for name, value in self.settings if name in PER_MODEL}
-        return with_settings(base, of_stack), Member(self.seed, of_model)
+        of_stack, member = self.divided()
+        return with_settings(base, dict(of_stack)), member
+
+    def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
+        """Its settings in which the models of a stack may not differ, and this model with the others alone."""
+        of_stack = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
+        return of_stack, Member(self.seed, {name: value for name, value in self.settings if name in PER_MODEL})
+
+
+def check_members(config: Config, members: Sequence[Member]) -> None:
+    """Raises a ConfigError for the first member whose seed or settings are not accepted."""
+    checked: object = None
+    for member in members:
+        # Of a grid, thousands in a row differ in their seeds alone.
+        if member.settings != checked or not 0 <= member.seed < 2**63:
+            member.config(config)
+            checked = member.settings
 
 
 PRESETS: dict[str, Config] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -301,6 +302,10 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
     return torch.from_numpy(logits)
 
 
+# The letters in the shapes above and what they stand for.
+Sizes = tuple[tuple[str, int], ...]
+
+
 def _arrays(w: Weights) -> WeightArrays:
     """The weights as arrays, which are views of the tensors where these are contiguous."""
     return WeightArrays(*[getattr(w, name).detach().contiguous().numpy() for name in WeightArrays._fields])
@@ -316,20 +321,21 @@ def _integers(x: Tensor) -> Array:
     return x.to(torch.int64).contiguous().numpy()
 
 
-def _sizes(w: WeightArrays, n: int) -> dict[str, int]:
+def _sizes(w: WeightArrays, n: int) -> Sizes:
     """The value of each letter in the shapes above, for `n` sequences that pass together."""
     K, d = w.E.shape
     T, dh = len(w.pos), w.Q1.shape[1]
     h, N = len(w.W_out), w.U.shape[1]
     C = K + T
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
-    return {"K": K, "T": T, "C": C, "S": S, "d": d, "dh": dh, "h": h, "N": N, "n": n}
+    return (("K", K), ("T", T), ("C", C), ("S", S), ("d", d), ("dh", dh), ("h", h), ("N", N), ("n", n))
 
 
-def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
+@lru_cache(maxsize=64)
+def _shapes(kind: Any, sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The shape of each matrix that a class above declares, for these sizes."""
     hints = get_type_hints(kind)  # jaxtyping's: `dim_str` is such as "n 3*T+1"
-    return {name: tuple(_length(axis, sizes) for axis in hint.dim_str.split()) for name, hint in hints.items()}
+    return {name: tuple(_length(axis, dict(sizes)) for axis in hint.dim_str.split()) for name, hint in hints.items()}
 
 
 def _length(axis: str, sizes: dict[str, int]) -> int:
@@ -353,7 +359,7 @@ def _zeros(*shape: int) -> Array:
     return torch.zeros(shape).numpy()  # torch's begins at a line of the cache
 
 
-def _matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> Any:
+def _matrices(kind: Any, sizes: Sizes, memory: Array | None = None) -> Any:
     """The matrices that a class above declares, for these sizes, one after the other in memory, new by default."""
     shapes = _shapes(kind, sizes)
     memory = _zeros(_size(shapes)) if memory is None else memory

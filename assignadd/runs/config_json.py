@@ -27,6 +27,7 @@ from assignadd.config import (
     Member,
     Model,
     Task,
+    check_members,
     with_settings,
 )
 from assignadd.config.task import OPERATIONS, named_operation
@@ -138,8 +139,7 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
     Fields that were added after the first version are left out at their defaults, so that a document has the bytes, and
     hence the hash, that it had before there were these fields.
     """
-    for member in members:
-        member.config(config)  # refuses what JSON cannot say, such as a NaN
+    check_members(config, members)  # refuses what JSON cannot say, such as a NaN
     # A whole number given for a float (lr=1) is written as the float it means.
     exact = config_from(msgspec.to_builtins(config))
     sections = msgspec.to_builtins(exact)

@@ -31,6 +31,7 @@ from assignadd.config import ConfigError, UserError
 from assignadd.config.errors import RunBusy, RunError
 from assignadd.runs.files import claim_folder
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import read_manifest
 from assignadd.sweeps.final_tests import SweepObserver
 from assignadd.sweeps.plan import Job, Machines, Sweep, plan
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
@@ -259,7 +260,7 @@ def train_job(job: Job, device: str) -> str | None:
 def step_of(path: Path) -> int:
     """The step that the run in a folder is at; 0 where there is none yet."""
     try:
-        return Run.open(path).step
+        return read_manifest(path).step
     except RunError:
         return 0
 
@@ -289,7 +290,7 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     n_gpus = 1 if device == "cuda" else 0
     task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
     # A worker has another working directory.
-    jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
+    jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
     pending = {task.remote(job, device): place for place, job in enumerate(jobs)}  # by Ray's reference to the result
     with StopSignals() as signals:
         while pending and not signals.received:

@@ -18,7 +18,7 @@ from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack
-from assignadd.task.evalsets import EvalSet, all_sets
+from assignadd.task.evalsets import EvalSet, all_sets, recorded_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
 from assignadd.training.loop import last_evaluations
@@ -75,10 +75,12 @@ def _count_right(
         return torch.cat([n_right for n_right, _ in of_models]), torch.cat([n for _, n in of_models])
     n_sequences = sampler.n_rows.flatten()  # (M, 1) to (M,)
     n_right = torch.zeros_like(n_sequences)
-    for start in range(0, int(n_sequences.max()), ROWS):
-        batch = sampler.sample(step, ROWS, first_row=start)
+    most = int(n_sequences.max())
+    for start in range(0, most, ROWS):
+        n = min(ROWS, most - start)
+        batch = sampler.sample(step, n, first_row=start)
         # Models whose set has fewer rows than others': beyond them the sampler repeats some, which do not count.
-        in_test = torch.arange(start, start + ROWS, device=seen.device) < n_sequences[:, None]  # (M, ROWS)
+        in_test = torch.arange(start, start + n, device=seen.device) < n_sequences[:, None]  # (M, n)
         n_right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
     return n_right.cpu(), n_sequences.cpu()
 
@@ -145,6 +147,14 @@ def _on_every_set(
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
+
+
+def evaluated_sequences(config: Config) -> int:
+    """About how many sequences a model of a sweep answers in its evaluations."""
+    record, task = config.record, config.task
+    in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
+    at_end = len(last_evaluations(config)) * end_sequences(config)
+    return in_training + len(all_sets(task)) * (record.final_sequences + at_end)
 
 
 class SweepObserver(ProgressObserver):

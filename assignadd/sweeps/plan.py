@@ -8,13 +8,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from assignadd.config import SHORT_NAMES, Config, ConfigError, Member
+from assignadd.config import (
+    SHORT_NAMES, Config, ConfigError, Member, Start, check_members, has_code_of_user, with_settings,
+)  # fmt: skip
 from assignadd.config.errors import RunError
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import weight_shapes
@@ -24,6 +27,8 @@ from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
 from assignadd.task.vocabulary import sizes_of
+from assignadd.sweeps.final_tests import evaluated_sequences
+from assignadd.training.speed import flops, forward_flops
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -44,6 +49,8 @@ MOST_CELLS = 1_000_000
 MOST_BYTES = 64 << 20  # of a file of settings
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
+# Floating-point operations of the models that share a process on a CPU: some seconds of small products.
+OPERATIONS_TOGETHER = 1e10
 # The share of a GPU's memory that stacks may fill, and the memory of a GPU where this machine has none to ask.
 SHARE_OF_MEMORY = 0.8
 MEMORY_ELSEWHERE = 40 * 2**30
@@ -64,8 +71,7 @@ class Sweep:
         """Checks the number of cells, the settings of each, and that no cell occurs twice."""
         if not 1 <= len(self.cells) <= MOST_CELLS:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
-        for cell in self.cells:
-            cell.config(self.config)  # refuses a value out of range before anything is trained
+        check_members(self.config, self.cells)  # before anything is trained
         if len(set(self.cells)) < len(self.cells):
             twice = Counter(self.cells).most_common(1)[0][0]
             raise ConfigError("cells", twice, "every combination of settings and seed once")
@@ -74,6 +80,18 @@ class Sweep:
     def varied(self) -> tuple[str, ...]:
         """The dotted names of the settings that cells give, in alphabetical order."""
         return tuple(sorted({name for cell in self.cells for name, _ in cell.settings}))
+
+    @cached_property
+    def members(self) -> dict[Config, list[Member]]:
+        """The cells as members of the stacks that they can train in, by the configuration of these stacks."""
+        members_by_settings: dict[tuple[tuple[str, Any], ...], list[Member]] = {}
+        for cell in self.cells:
+            of_stack, member = cell.divided()
+            members_by_settings.setdefault(of_stack, []).append(member)
+        members_by_config: dict[Config, list[Member]] = {}
+        for of_stack, members in members_by_settings.items():
+            members_by_config.setdefault(with_settings(self.config, dict(of_stack)), []).extend(members)
+        return members_by_config
 
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
@@ -182,13 +200,21 @@ class Machines:
 class Job:
     """One run folder to be made: a stack of cells that train together."""
 
-    path: Path
+    out: Path
+    """The folder of the sweep."""
     config: Config
     members: tuple[Member, ...]
     done: int = 0
-    """The step the folder is at."""
+    """The step the run is at."""
     observe: Callable[..., Any] | None = None
     """As in `Sweep`."""
+    run: Path | None = None
+    """The folder of the run, where there is one."""
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder of the run; a new one is named after its settings."""
+        return self.run or self.out / _folder_name(self.config, self.members)
 
     @property
     def model_steps(self) -> int:
@@ -197,30 +223,32 @@ class Job:
 
 
 def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
-    """The runs under `out` that hold cells of the sweep, unchanged, and new stacks for all other cells.
+    """The runs under `out` that hold cells of the sweep, unchanged, and stacks of all other cells.
 
-    Cells whose tensors have the same shapes share stacks.
+    Cells whose tensors have the same shapes share stacks. Which do does not depend on what the folder holds already:
+    processes that begin at different times plan the same stacks.
     """
     runs, problems = find_runs(out)
     if problems:
         raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    # The cells that no run holds, as pairs of a stack's configuration and a member of it: a dict keeps their order.
-    without_run = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)
+    without_run = {config: dict.fromkeys(members) for config, members in sweep.members.items()}
     jobs = []
     for run in runs:
-        cells_of_run = [(run.config, member) for member in run.members if (run.config, member) in without_run]
-        if cells_of_run:
+        members = without_run.get(run.config, {})
+        members_of_run = [member for member in run.members if member in members]
+        if members_of_run:
             check_observed(run, getattr(sweep.observe, "observed", None))
-            jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
-        for cell in cells_of_run:
-            del without_run[cell]
-    check_start([member.config(config) for config, member in without_run])
-    members_by_config: dict[Config, list[Member]] = {}
-    for config, member in without_run:
-        members_by_config.setdefault(config, []).append(member)
-    for config, members in members_by_config.items():
-        for stack in stacks(members, machines.most_together or models_together(config, machines)):
-            jobs.append(Job(out / _folder_name(config, stack), config, stack, observe=sweep.observe))
+            jobs.append(Job(out, run.config, run.members, run.step, sweep.observe, run.path))
+        for member in members_of_run:
+            del members[member]
+    for config, members in without_run.items():
+        is_elsewhere = config.start != Start()
+        starts = [m for m in members if is_elsewhere or any(name.startswith("start.") for name, _ in m.settings)]
+        check_start([member.config(config) for member in starts])
+        together = machines.most_together or models_together(config, machines)
+        for stack in stacks(sweep.members[config], together):
+            if rest := tuple(member for member in stack if member in members):
+                jobs.append(Job(out, config, rest, observe=sweep.observe))
     return jobs
 
 
@@ -236,16 +264,24 @@ def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
 
 
 def models_together(config: Config, machines: Machines, memory: int | None = None) -> int:
-    """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds.
+    """How many models a stack may have: on a GPU what its memory holds, on a CPU as many as train in a few seconds.
 
-    The memory in bytes is that of this machine's GPU unless it is given.
+    On a CPU each trains alone, and small ones share a process and a folder, which take longer than they do. The memory
+    in bytes is that of this machine's GPU unless it is given.
     """
     if machines.device == "cpu":
-        return 1
+        return max(1, min(MOST_TOGETHER, int(OPERATIONS_TOGETHER / operations(config))))
     if memory is None:
         memory = int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else MEMORY_ELSEWHERE
     n_models = int(SHARE_OF_MEMORY * memory / machines.per_gpu / bytes_per_model(config))
     return max(1, min(MOST_TOGETHER, n_models))
+
+
+def operations(config: Config) -> float:
+    """About how many floating-point operations training and evaluating a model takes; inf for code of the user's."""
+    if has_code_of_user(config):
+        return math.inf
+    return config.optim.steps * flops(config) + forward_flops(config, evaluated_sequences(config))
 
 
 def bytes_per_model(config: Config) -> int:

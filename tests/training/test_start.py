@@ -121,7 +121,8 @@ def test_a_sweep_refuses_a_network_before_any_model_is_trained(trained):
     rows = [Member(0), Member(0, {"start.network": "trained:4"}), Member(0, {"start.network": "trained:7"})]
     with pytest.raises(ConfigError, match=r"start.network = 'trained:7': .* it has 4, 5"):
         plan(Sweep("s", CONFIG, tuple(rows)), trained.path / "out", Machines())
-    assert len(plan(Sweep("s", CONFIG, tuple(rows[:2])), trained.path / "out", Machines()).jobs) == 2
+    (job,) = plan(Sweep("s", CONFIG, tuple(rows[:2])), trained.path / "out", Machines()).jobs
+    assert len(job.members) == 2
     assert not (trained.path / "out").exists()
 
 
