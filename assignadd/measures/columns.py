@@ -27,7 +27,7 @@ from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, computed_together
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from assignadd.task.evalsets import NUMBER_OF_VARIABLES
 from assignadd.task.positions import operand_names
@@ -321,14 +321,19 @@ class ProgressObserver:
         self.configs, self.seen, self._kind = configs, seen, kind
 
     @cached_property
-    def _measures(self) -> ColumnsOf:
-        """The function that takes the measures, made on the first call: in the process that trains the models."""
-        return self._kind(self.configs, self.seen)
+    def _measures(self) -> list[tuple[slice, ColumnsOf]]:
+        """What takes the measures of models that are computed together; made in the process that trains them."""
+        parts = computed_together(self.seen.device, len(self.configs))
+        return [(part, self._kind(self.configs[part], self.seen[part])) for part in parts]
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         """For each model of the stack, its measures by name."""
-        columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
-        return [{name: rounded(values[model]) for name, values in columns.items()} for model in range(len(stack))]
+        rows: list[dict[str, Any]] = []
+        for part, measures in self._measures:
+            columns = {name: values.double().tolist() for name, values in measures(stack.models(part)).items()}
+            n_models = part.stop - part.start
+            rows += [{name: rounded(values[i]) for name, values in columns.items()} for i in range(n_models)]
+        return rows
 
 
 def rounded(value: float) -> float | None:

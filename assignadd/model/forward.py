@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.model.own import logits_of_weights
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, computed_together
 from assignadd.model.table import TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
@@ -65,6 +65,9 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     The function is called with the logits of a chunk of the sequences at a time, which are not kept.
     """
     tokens = for_each_model(stack, tokens)  # (M, B, T)
+    parts = computed_together(stack.flat.device, len(stack))
+    if len(parts) > 1:
+        return torch.cat([_for_each_chunk(stack.models(part), tokens[part], function) for part in parts])
     chunks = tokens.split(CHUNK, 1)
     if stack.config.model.file is not None:
         return torch.cat([function(logits_of_weights(stack.config, stack.weights, chunk)) for chunk in chunks], 1)
@@ -72,8 +75,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
         return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
-        models = zip(stack, tokens, strict=True)
-        return torch.stack([_compiled(model, model_tokens, table, function) for model, model_tokens in models])
+        return _compiled(stack, tokens[0], table, function).unsqueeze(0)
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
     return torch.cat([function(table.forward(weights, chunk, tables).logits) for chunk in chunks], 1)

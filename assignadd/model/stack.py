@@ -158,3 +158,10 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
 def concatenate(stacks: Sequence[Stack]) -> Stack:
     """The models of several stacks of one configuration, as one stack."""
     return Stack(stacks[0].config, torch.cat([s.flat for s in stacks]))
+
+
+def computed_together(device: str | torch.device, n_models: int) -> list[slice]:
+    """Which models of a stack one computation has: on a GPU all, on a CPU one, so that no other changes its digits."""
+    if torch.device(device).type != "cpu":
+        return [slice(0, n_models)]
+    return [slice(i, i + 1) for i in range(n_models)]

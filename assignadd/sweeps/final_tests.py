@@ -17,7 +17,7 @@ from assignadd.measures.columns import ProgressObserver, StackProgress, where_de
 from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, computed_together
 from assignadd.task.evalsets import EvalSet, all_sets, recorded_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
@@ -25,6 +25,7 @@ from assignadd.training.loop import last_evaluations
 
 # Sequences of a test that are drawn at once: a draw is some hundred tensor operations, whatever its size.
 ROWS = 4 * CHUNK
+SEQUENCES_OF_EXAM = 1 << 18  # of an exam, for all its models
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"
 FREQUENCIES = "fourier_frequencies"
@@ -107,7 +108,7 @@ def end_exams(
     n = end_sequences(stack.config)
     if n == 0:
         return [{} for _ in configs]
-    return _on_every_set(stack, lambda evalset, i: end_exam(configs, seen, [evalset], n, back, i), end_column)
+    return _on_every_set(stack, n, lambda sets, first: end_exam(configs, seen, sets, n, back, first), end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
@@ -120,30 +121,35 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
         return [{} for _ in configs]
     first_step = EvalSteps.FINAL_EXAM.start  # fresh sequences for each set
     rows = _on_every_set(
-        stack, lambda evalset, i: Exam(configs, seen, [evalset], n, seen.device, first_step + i), final_column
+        stack, n, lambda sets, first: Exam(configs, seen, sets, n, seen.device, first_step + first), final_column
     )
     if has_code_of_user(stack.config):
         return rows
-    rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
-    frequencies = where_defined(stack, lambda stack: {FREQUENCIES: network_frequencies(stack).sum(1)})
-    for column, values in (rates | frequencies).items():
-        for row, value in zip(rows, values.tolist(), strict=True):
-            if math.isfinite(value):  # no rate where a task has no such sequence
-                row[final_column(column)] = value
+    for part in computed_together(seen.device, len(configs)):
+        models = stack.models(part)
+        rates = AttentionRates(configs[part], seen[part], stack.config.task.variable_counts, n)(models)
+        frequencies = where_defined(models, lambda models: {FREQUENCIES: network_frequencies(models).sum(1)})
+        for column, values in (rates | frequencies).items():
+            for row, value in zip(rows[part], values.tolist(), strict=True):
+                if math.isfinite(value):  # no rate where a task has no such sequence
+                    row[final_column(column)] = value
     return rows
 
 
 def _on_every_set(
-    stack: Stack, exam_of: Callable[[EvalSet, int], Exam], column: Callable[[str], str]
+    stack: Stack, n: int, exam_of: Callable[[Sequence[EvalSet], int], Exam], column: Callable[[str], str]
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, under the name that `column` makes of it.
 
-    `exam_of` makes the exam of one set and its place among the sets: one at a time, to bound the memory.
+    `exam_of` makes the exam, `n` sequences of each set, of several sets and the place of the first among all. Those of
+    one exam are in memory together: many if they are short.
     """
+    sets = all_sets(stack.config.task)
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
-    for place, evalset in enumerate(all_sets(stack.config.task)):
+    at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
+    for place in range(0, len(sets), at_once):
         with suppress(EmptySetError):
-            accuracies_of_models = exam_of(evalset, place).accuracies(stack)
+            accuracies_of_models = exam_of(sets[place : place + at_once], place).accuracies(stack)
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
@@ -163,6 +169,9 @@ class SweepObserver(ProgressObserver):
     A row has, as far as the settings ask for them, the cheap measures, the exams of the last evaluations and, after the
     last step, the paper's tests and the final exam. The accuracies of exams and tests are under "tests".
     """
+
+    takes_stacks = True
+    """On a CPU too, where it draws the sequences of all models of a stack together."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen, StackProgress)

@@ -16,7 +16,7 @@ from assignadd.config import Config, Member, has_code_of_user
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, Placed
-from assignadd.model.stack import Stack, concatenate, initial_stack
+from assignadd.model.stack import Stack, computed_together, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import sizes_of
@@ -194,25 +194,27 @@ Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 @dataclass(frozen=True)
 class Examined:
-    """A group, the exam in which its models are evaluated, and the function that measures them."""
+    """Groups, the stack of all their models, the exam in which these are evaluated, and what measures them."""
 
-    group: Group
+    groups: Sequence[Group]
+    stack: Stack
     exam: Exam
     observe: Observe | None
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        self.group.advance(steps)
+        for group in self.groups:
+            group.advance(steps)
 
     def accuracies(self) -> list[dict[str, float]]:
         """The accuracy of each model on each set of the exam."""
-        return self.exam.accuracies(self.group.stack)
+        return self.exam.accuracies(self.stack)
 
     @torch.no_grad()
     def measures(self) -> list[dict[str, Any]]:
         """The measures of each model by name, as the observer takes them at the current step."""
         assert self.observe is not None
-        return self.observe(self.group.stack, int(self.group.step))
+        return self.observe(self.stack, int(self.groups[0].step))
 
 
 class Trainer:
@@ -234,9 +236,7 @@ class Trainer:
         """Makes the groups and their exams, and starts the processes in which they train."""
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
-        parts = [slice(0, len(configs))]  # the models of each group
-        if device == "cpu":
-            parts = [slice(i, i + 1) for i in range(len(configs))]
+        parts = computed_together(device, len(configs))  # the models of each group
         processes = min(threads, len(parts)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
         init_seeds = [model_config.seed.init or 0 for model_config in configs]
@@ -244,13 +244,16 @@ class Trainer:
         stack = initial_stack(config, init_seeds, scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         sets, n = recorded_sets(config.task), config.record.eval_sequences
+        self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
+        stacks = [group.stack for group in self.groups]
+        groups = [[group] for group in self.groups]
+        if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
+            parts, stacks, groups = [slice(0, len(configs))], [stack], [self.groups]
         examined = []
-        for part in parts:
-            group = Group(stack.models(part), configs[part], seen[part], placed)
+        for part, models, of_part in zip(parts, stacks, groups, strict=True):
             exam = Exam(configs[part], seen[part], sets, n, device)
             measure = observe(configs[part], seen[part].to(device)) if observe else None
-            examined.append(Examined(group, exam, measure))
-        self.groups = [item.group for item in examined]
+            examined.append(Examined(of_part, models, exam, measure))
         self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
         self._pool = ProcessPool(examined, processes)
