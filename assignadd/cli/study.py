@@ -65,7 +65,7 @@ class Study(ManyModels):
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)
         if self.dry_run:
-            summaries = [self._plan(study, folders[name])[1] for name, study in studies.items()]
+            summaries = [self._summary(study, folders[name]) for name, study in studies.items()]
             return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
@@ -82,18 +82,22 @@ class Study(ManyModels):
             raise UsageError(f"{self.path} has {len(studies)} studies: --out is for one of {', '.join(studies)}")
         return studies if self.name is None else {self.name: studies[self.name]}
 
-    def _plan(self, study: StatedStudy, out: Path) -> tuple[Plan, dict[str, Any]]:
-        """The plan of what remains to be trained of a study, and its summary, which --dry-run prints."""
-        planned, summary = self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
-        return planned, summary | {"study": study.name}
+    def _plan(self, study: StatedStudy, out: Path) -> Plan:
+        """What remains to be trained of a study."""
+        return self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
+
+    def _summary(self, study: StatedStudy, out: Path) -> dict[str, Any]:
+        """What --dry-run prints of a study."""
+        return self._plan(study, out).dry_run() | {"out": str(out), "study": study.name}
 
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         """The table of a study, after training what is missing."""
         from assignadd.study.files import run_study
 
-        planned, summary = self._plan(study, out)
+        planned = self._plan(study, out)
         if not self.quiet:
-            say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
+            sweep = planned.sweep
+            say(f"{study.name}: {len(sweep.cells)} models of {sweep.config.optim.steps:,} steps each, into {out}")
         with showing_sweep(study.name, planned.jobs, self.quiet) as listener:
             return run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +49,13 @@ class ManyModels(OnDevice, Printing):
     """Print cells and stacks, and train nothing."""
     typed: str = ""  # the whole command line, for the record of how a table was made
 
-    def plan(self, sweep: SweepSettings, out: Path) -> tuple[Plan, dict[str, Any]]:
-        """The plan of what remains to be trained of a sweep, and its summary, which --dry-run prints."""
+    def plan(self, sweep: SweepSettings, out: Path) -> Plan:
+        """What remains to be trained of a sweep."""
         from assignadd.sweeps.plan import Machines, plan
 
         options.within("per_gpu", self.per_gpu, 1, 64)
         device = options.resolve_device(self.device, self.engine)
-        planned = plan(sweep, out, Machines(device, self.cores, self.per_gpu, self.engine, self.address))
-        return planned, planned.dry_run() | {"out": str(out)}
+        return plan(sweep, out, Machines(device, self.cores, self.per_gpu, self.engine, self.address))
 
     @property
     def quiet(self) -> bool:
@@ -108,8 +108,9 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, tally
 
-        planned, summary = self.plan(sweep, out)
+        planned = self.plan(sweep, out)
         if self.dry_run:
+            summary = planned.dry_run() | {"out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
         if not has_code_of_user(sweep.config):
             note_not_defined(sweep.config)
@@ -161,4 +162,6 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "at a time": f"{summary['at_a_time']} on {summary['device']}",
         "into": summary["out"],
     }
+    if summary["seconds"] is not None:
+        rows["takes about"] = f"{timedelta(seconds=round(summary['seconds']))} if nothing else runs"
     return facts(title, rows)

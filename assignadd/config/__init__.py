@@ -397,7 +397,7 @@ SHORT_NAMES = {
 }
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, slots=True)
 class Member:
     """One model of a stack or a sweep: its seed, and the settings in which it differs from the others."""
 
@@ -428,7 +428,8 @@ class Member:
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
         """Its settings in which the models of a stack may not differ, and this model with the others alone."""
         of_stack = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
-        return of_stack, Member(self.seed, {name: value for name, value in self.settings if name in PER_MODEL})
+        of_model = {name: value for name, value in self.settings if name in PER_MODEL}
+        return of_stack, Member(self.seed, of_model) if of_stack else self
 
 
 def check_members(config: Config, members: Sequence[Member]) -> None:

@@ -367,10 +367,10 @@ class Run:
 
 
 def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
-    """Whether the rows are those of one evaluation after another, each with every model in its order."""
+    """Whether the rows are those of one evaluation after another, each with every model in order, on its sets."""
     steps = [row.step for row in rows[::n_models]]
     places = [(step, model) for step in steps for model in range(n_models)]
-    same_sets = all(row.accuracy.keys() == rows[0].accuracy.keys() for row in rows)
+    same_sets = all(row.accuracy.keys() == rows[i % n_models].accuracy.keys() for i, row in enumerate(rows))
     return places == [(row.step, row.model) for row in rows] and steps == sorted(set(steps)) and same_sets
 
 

@@ -116,6 +116,8 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
         for place, job in enumerate(jobs):
             run_job(job, device, listener=lambda progress, place=place: report(place, progress.step))
         return
+    if device == "cpu" and importlib.util.find_spec("numba"):
+        importlib.import_module("assignadd.model.cpu_step")  # once, and not in every process
     waiting = deque(range(len(jobs)))  # jobs are named by their place in `jobs`
     free_slots = deque(range(slots))
     running: list[_Worker] = []

@@ -18,7 +18,7 @@ from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack, computed_together
-from assignadd.task.evalsets import EvalSet, all_sets, recorded_sets
+from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
 from assignadd.training.loop import last_evaluations
@@ -153,14 +153,6 @@ def _on_every_set(
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
-
-
-def evaluated_sequences(config: Config) -> int:
-    """About how many sequences a model of a sweep answers in its evaluations."""
-    record, task = config.record, config.task
-    in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
-    at_end = len(last_evaluations(config)) * end_sequences(config)
-    return in_training + len(all_sets(task)) * (record.final_sequences + at_end)
 
 
 class SweepObserver(ProgressObserver):

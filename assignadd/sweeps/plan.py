@@ -15,20 +15,13 @@ from typing import Any
 
 import torch
 
-from assignadd.config import (
-    SHORT_NAMES, Config, ConfigError, Member, Start, check_members, has_code_of_user, with_settings,
-)  # fmt: skip
+from assignadd.config import SHORT_NAMES, Config, ConfigError, Member, Start, check_members, with_settings
 from assignadd.config.errors import RunError
-from assignadd.model.forward import CHUNK
-from assignadd.model.stack import weight_shapes
-from assignadd.model.table import covers
 from assignadd.runs.config_json import exact_settings, parse, run_document, with_operation
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
-from assignadd.task.vocabulary import sizes_of
-from assignadd.sweeps.final_tests import evaluated_sequences
-from assignadd.training.speed import flops, forward_flops
+from assignadd.sweeps.cost import bytes_per_model, operations, seconds_on_cpu
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -277,40 +270,6 @@ def models_together(config: Config, machines: Machines, memory: int | None = Non
     return max(1, min(MOST_TOGETHER, n_models))
 
 
-def operations(config: Config) -> float:
-    """About how many floating-point operations training and evaluating a model takes; inf for code of the user's."""
-    if has_code_of_user(config):
-        return math.inf
-    return config.optim.steps * flops(config) + forward_flops(config, evaluated_sequences(config))
-
-
-def bytes_per_model(config: Config) -> int:
-    """An estimate from above of a model's memory in training on a GPU, in bytes.
-
-    The factors say about how many tensors of each size there are at a time.
-    """
-    task, model = sizes_of(config.task), config.model
-    n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
-    C = task.n_tokens + task.length  # rows of the tables
-    if covers(config):  # the tables: layer 2 at the position of "=" alone
-        attention = 3 * task.length**2 + 4 * (3 * C + 1)
-        residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
-        per_sequence = attention + residual_and_mlp + 2 * task.n_answers
-        n_evaluated = CHUNK  # sequences at a time
-    else:  # every layer at every position, what autograd keeps, and one-hot tokens
-        heads = model.n_heads * (4 * model.d_head + 3 * task.length)
-        mlps = 2 * sum(width or 0 for width in model.d_mlp)
-        per_position = model.n_layers * (8 * model.d_model + heads) + mlps + C
-        per_sequence = 2 * task.length * per_position + 2 * task.n_answers * (task.length if task.everywhere else 1)
-        n_evaluated = CHUNK // 4  # autograd keeps nothing here, so a sequence takes less
-    weights_gradients_moments = 6 * n_weights
-    sequences = (config.optim.batch + n_evaluated) * per_sequence
-    tables = 10 * C * (C + model.d_model)
-    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # of 12 sets; 8 bytes a token are two numbers
-    bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
-    return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)
-
-
 @dataclass(frozen=True)
 class Plan:
     """The stacks that a sweep has to train, and where it trains them."""
@@ -330,7 +289,22 @@ class Plan:
             "at_a_time": self.machines.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
             "engine": self.machines.engine,
+            "seconds": self.seconds(),
         }
+
+    def seconds(self) -> float | None:
+        """About how long training takes on the CPU of this machine if nothing else runs; None on other devices."""
+        jobs = [job for job in self.jobs if job.model_steps]
+        if self.machines.device != "cpu" or self.machines.engine != "local" or not jobs:
+            return None if jobs else 0.0
+        example = max(jobs, key=lambda job: len(job.members))
+        of_stack, of_model = seconds_on_cpu(example.config, example.members, example.observe)
+        seconds = len(jobs) * of_stack
+        relative = {config: operations(config) / operations(example.config) for config in {job.config for job in jobs}}
+        for job in jobs:
+            n_models = job.model_steps / job.config.optim.steps
+            seconds += of_model * n_models * (relative[job.config] if math.isfinite(relative[job.config]) else 1.0)
+        return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 
 def plan(sweep: Sweep, out: Path, machines: Machines) -> Plan:

@@ -168,7 +168,8 @@ def test_a_function_without_a_file_is_known_by_what_it_was_compiled_to(tmp_path)
         assignadd.train(CONFIG, [0], run.path, observe=names["again 3"])
 
 
-def test_a_sweep_in_two_processes_has_the_columns_and_what_they_mean(tmp_path, file, capsys):
+def test_a_sweep_in_two_processes_has_the_columns_and_what_they_mean(tmp_path, file, capsys, monkeypatch):
+    monkeypatch.setattr("assignadd.sweeps.plan.OPERATIONS_TOGETHER", 1)
     words = f"sweep seeds --preset smoke --steps 20 --n-seeds 3 --final-sequences 50 --every 10 -o {tmp_path / 's'}"
     command = [*words.split(), "--threads", "2", "--device", "cpu"]
     assert main([*command, "--observe", f"{file}:size"]) == 0

@@ -1,0 +1,119 @@
+"""What a model of a sweep takes: operations, memory, and on this machine's CPU seconds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from assignadd.config import Config, Member, has_code_of_user
+from assignadd.model.forward import CHUNK
+from assignadd.model.stack import Stack, weight_shapes
+from assignadd.model.table import covers
+from assignadd.sweeps.final_tests import SweepObserver, end_sequences, final_exam
+from assignadd.task.evalsets import all_sets, recorded_sets
+from assignadd.task.splits import splits_of
+from assignadd.task.vocabulary import sizes_of
+from assignadd.training.loop import last_evaluations
+from assignadd.training.speed import flops, forward_flops
+from assignadd.training.trainer import Trainer
+
+# The models that are timed together, the least time for which they train, the steps for which sequences are drawn, and
+# the sequences of two short exams.
+SAMPLE, SECONDS, DRAWN, SHORT, LONGER = 8, 0.3, 16, 50, 550
+# Seconds of a stack beside its models: the start of its process, its folder and commits.
+START = 0.5
+# The share of all pairs of values with all pairs of variables that the two-variable test has.
+SHARE_OF_TEST = 0.42
+
+
+def operations(config: Config) -> float:
+    """About how many floating-point operations training and evaluating a model takes; inf for code of the user's."""
+    if has_code_of_user(config):
+        return math.inf
+    return config.optim.steps * flops(config) + forward_flops(config, sum(evaluated_sequences(config)))
+
+
+def bytes_per_model(config: Config) -> int:
+    """An estimate from above of a model's memory in training on a GPU, in bytes.
+
+    The factors say about how many tensors of each size there are at a time.
+    """
+    task, model = sizes_of(config.task), config.model
+    n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+    C = task.n_tokens + task.length  # rows of the tables
+    if covers(config):  # the tables: layer 2 at the position of "=" alone
+        attention = 3 * task.length**2 + 4 * (3 * C + 1)
+        residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
+        per_sequence = attention + residual_and_mlp + 2 * task.n_answers
+        n_evaluated = CHUNK  # sequences at a time
+    else:  # every layer at every position, what autograd keeps, and one-hot tokens
+        heads = model.n_heads * (4 * model.d_head + 3 * task.length)
+        mlps = 2 * sum(width or 0 for width in model.d_mlp)
+        per_position = model.n_layers * (8 * model.d_model + heads) + mlps + C
+        per_sequence = 2 * task.length * per_position + 2 * task.n_answers * (task.length if task.everywhere else 1)
+        n_evaluated = CHUNK // 4  # autograd keeps nothing here, so a sequence takes less
+    weights_gradients_moments = 6 * n_weights
+    sequences = (config.optim.batch + n_evaluated) * per_sequence
+    tables = 10 * C * (C + model.d_model)
+    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # of 12 sets; 8 bytes a token are two numbers
+    bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
+    return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)
+
+
+def evaluated_sequences(config: Config) -> tuple[int, int]:
+    """About how many sequences a model of a sweep answers in its evaluations, and after training."""
+    record, task = config.record, config.task
+    in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
+    at_end = record.final_sequences + len(last_evaluations(config)) * end_sequences(config)
+    pairs = math.prod(task.tuples) * task.n_vars * (task.n_vars - 1) if record.measure_every else 0
+    return in_training, len(all_sets(task)) * at_end + int(SHARE_OF_TEST * pairs)
+
+
+def seconds_on_cpu(
+    config: Config, members: Sequence[Member], observe: Callable[..., Any] | None
+) -> tuple[float, float]:
+    """About how many seconds of a core of this machine a stack takes, beside its models, and each of its models.
+
+    Some of its models are trained for a few steps and evaluated on few sequences. What else runs does not count.
+    """
+    members, endless = members[:SAMPLE], replace(config, optim=replace(config.optim, steps=1 << 30))
+    configs = [member.config(endless) for member in members]
+    seen = splits_of(configs)
+    with closing(Trainer(endless, members, seen, observe=observe or SweepObserver)) as trainer:
+        with_measures = config.record.measure_every > 0
+        trainer.advance(1)  # loads the compiled code
+        trainer.evaluate(with_measures)
+        group = trainer.groups[0]
+        some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
+        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size)) * len(members) / len(some_steps)
+        n_steps, seconds = 0, 0.0
+        while seconds < SECONDS:
+            n_steps, seconds = n_steps + 4, seconds + _seconds_of(lambda: trainer.advance(4))
+        evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
+        short, longer = (_exam_seconds(trainer.stack(), configs, seen, n) for n in (SHORT, LONGER))
+    steps = config.optim.steps
+    n_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead
+    training = steps * seconds / n_steps + n_drawn * draw
+    at_end = short * (1 + len(last_evaluations(config))) if config.record.final_sequences else 0
+    per_sequence = (longer - short) / (LONGER - SHORT) / len(all_sets(config.task))
+    at_end += max(0, per_sequence) * evaluated_sequences(config)[1]
+    return START, (training + (steps // config.record.eval_every + 1) * evaluation + at_end) / len(members)
+
+
+def _seconds_of(do: Callable[[], object]) -> float:
+    """Processor time of a call."""
+    start = time.process_time()
+    do()
+    return time.process_time() - start
+
+
+def _exam_seconds(stack: Stack, configs: Sequence[Config], seen: torch.Tensor, n: int) -> float:
+    """The seconds of a final exam with `n` sequences of each set."""
+    config = replace(stack.config, record=replace(stack.config.record, final_sequences=n))
+    return _seconds_of(lambda: final_exam(Stack(config, stack.flat), configs, seen))
