@@ -28,6 +28,8 @@ from assignadd.training.trainer import Trainer
 SAMPLE, SECONDS, DRAWN, SHORT, LONGER = 8, 0.3, 16, 50, 550
 # Seconds of a stack beside its models: the start of its process, its folder and commits.
 START = 0.5
+# As many operations in matrix products take about as long as the rest of making, measuring and storing a model.
+OPERATIONS_BESIDE = 1e8
 # The share of all pairs of values with all pairs of variables that the two-variable test has.
 SHARE_OF_TEST = 0.42
 
@@ -36,7 +38,8 @@ def operations(config: Config) -> float:
     """About how many floating-point operations training and evaluating a model takes; inf for code of the user's."""
     if has_code_of_user(config):
         return math.inf
-    return config.optim.steps * flops(config) + forward_flops(config, sum(evaluated_sequences(config)))
+    in_products = config.optim.steps * flops(config) + forward_flops(config, sum(evaluated_sequences(config)))
+    return OPERATIONS_BESIDE + in_products
 
 
 def bytes_per_model(config: Config) -> int:
