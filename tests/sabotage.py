@@ -200,6 +200,8 @@ PATCHES = (
           "measured.low <= self.threshold, measured.low > self.threshold", "test_stats.py"),
     Patch("lapse", "stats.py", "(1 - lapse) / (1 + np.exp(exponent))", "1 / (1 + np.exp(exponent))", "test_stats.py"),
     Patch("three-settings", "stats.py", "n_rising < 3:", "n_rising <= 3:", "test_stats.py"),
+    Patch("rise", "stats.py", "counted = succeeded[:n_rising], counted[:n_rising]", "counted = succeeded, counted",
+          "test_stats.py"),
     Patch("no-answer", "training/gradient.py", "ignore_index=-1", "ignore_index=-2",
           "training/test_step.py -k mean_over_the_answers"),
     Patch("whole-rows", "runs/folder.py", "if not _is_whole(checked, len(self.members)) or", "if",

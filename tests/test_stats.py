@@ -144,6 +144,13 @@ def test_no_rise_is_no_threshold():
     assert threshold(SETTINGS, np.ones((15, 24), dtype=bool), resamples=5) is None
 
 
+def test_a_threshold_is_that_of_the_rise_whatever_comes_after():
+    succeeded = drawn(1)
+    falls = np.concatenate([succeeded, np.zeros((3, 24), dtype=bool)])
+    settings = np.append(SETTINGS, SETTINGS[-1] + np.array([0.1, 0.2, 0.3]))
+    assert threshold(settings, falls, resamples=20) == threshold(SETTINGS, succeeded, resamples=20)
+
+
 def test_two_settings_are_too_few_for_a_threshold_and_three_are_enough():
     rows = np.array([[False] * 8, [True] * 4 + [False] * 4, [True] * 8])
     assert threshold(SETTINGS[:2], rows[1:], resamples=5) is None
