@@ -36,7 +36,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-def kept(function: Callable[..., Any], sources: Iterable[Path], note: str = "", **options: Any) -> Any:
+def with_stored_code(function: Callable[..., Any], sources: Iterable[Path], note: str = "", **options: Any) -> Any:
     """The function compiled by Numba when it is first called, or as it was compiled earlier from these source files.
 
     Before it is compiled, the note is printed on stderr, if there is one.

@@ -42,7 +42,7 @@ def start(source: Path, note: str = ""):
         function.cache_clear()
     names: dict = {}
     exec(compile(source.read_text(), str(source), "exec"), names)
-    twice = compiler_cache.kept(names["twice"], [source], note)
+    twice = compiler_cache.with_stored_code(names["twice"], [source], note)
     assert twice(21) == 42
     return sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values())
 

@@ -108,7 +108,10 @@ def group(verdict: str) -> str:
 
 
 def _rank(record: Record) -> float:
-    """The number that sorts verdicts: their place in ORDER; of those that count seeds, the more hold the smaller."""
+    """The number by which verdicts are sorted: their place in ORDER.
+
+    Of verdicts that count seeds, those with a larger share of seeds in which the claim holds come first.
+    """
     place = float(ORDER.index(group(record.verdict)))
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (holds?|fails?|undecided)", record.verdict)}
     if not counts:

@@ -353,7 +353,7 @@ class Run:
         """An upper bound on the rows of the metrics of a run with these settings."""
         record = self.config.record
         evaluations = self.step // record.eval_every + self.step // (record.measure_every or record.eval_every)
-        return len(self.members) * (evaluations + 20)
+        return len(self.members) * (evaluations + 20)  # 20 for the first and the last evaluations
 
     def _most_bytes(self, name: str) -> int:
         """An upper bound on the bytes of a committed file of a run with these settings."""

@@ -71,7 +71,7 @@ class StudyTable:
         return rows[column].drop_nulls().to_numpy().astype(float)
 
     def unit_means(self, cell: str, column: str, unit: str, among: str | None = None) -> np.ndarray:
-        """The mean of a column over the models of one cell that share a value of the setting `unit`, for each value."""
+        """For each value of the setting `unit`, the mean of a column over the models of one cell with that value."""
         rows = self._models(cell, among).drop_nulls(column)
         values = rows[column].cast(float).to_numpy()
         units = rows[unit].to_numpy()  # (models,), like `values`

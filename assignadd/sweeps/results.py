@@ -209,7 +209,7 @@ TABLES = {name: ShippedTable(name, about) for name, about in ABOUT.items()}
 
 
 def shipped_table(name: str) -> ShippedTable:
-    """The record of a table, by its name."""
+    """A table that comes with the package, by its name."""
     if name not in TABLES:
         raise ConfigError("table", name, one_of(name, TABLES))
     return TABLES[name]

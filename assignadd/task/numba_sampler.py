@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assignadd.compiler_cache import kept
+from assignadd.compiler_cache import with_stored_code
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ SLOTS = FOUR + ONE  # the assignment of each operand
 SCRATCH_ROWS = 6
 SCRATCH_COLUMNS = 32  # at least the number of variables
 # Constants of the second file are compiled in.
-compiled = partial(kept, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
+compiled = partial(with_stored_code, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
 
 # The tables of a `Sampler`, its sizes and its token ids, as compiled code takes them.

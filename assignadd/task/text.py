@@ -48,12 +48,12 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 
 def with_assignment(text: str, task: Task) -> str | None:
     """Two numbers alone, such as `17+19=?`, with the assignment that every sequence has; None for any other text."""
-    number = r"\s*([0-9]+)\s*"
-    alone = re.fullmatch(f"{number}{re.escape(task.sign)}{number}(=\\s*)?([?]\\s*)?", text, re.ASCII)
-    if alone is None or task.operands != 2 or (alone[4] and not alone[3]):
+    addition = rf"\s*(?P<n>[0-9]+)\s*{re.escape(task.sign)}\s*(?P<m>[0-9]+)\s*(=\s*([?]\s*)?)?"
+    alone = re.fullmatch(addition, text, re.ASCII)
+    if alone is None or task.operands != 2:
         return None
     vocabulary = Vocabulary(task)
-    return f"{vocabulary.name(vocabulary.first_variable)}=0, {alone[1]}{task.sign}{alone[2]}=?"
+    return f"{vocabulary.name(vocabulary.first_variable)}=0, {alone['n']}{task.sign}{alone['m']}=?"
 
 
 def render(tokens: Sequence[int], task: Task) -> str:
@@ -89,7 +89,7 @@ def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
     """The number of each variable (by its token) after all assignments, in the order of the prefix."""
     values: dict[int, int] = {}
     for variable, right in _assigned(tokens, task):
-        values[variable] = values.get(right, right)  # of a variable on the right its number; a number is its own
+        values[variable] = values.get(right, right)  # on the right is a variable with a number, or a number itself
     return values
 
 

@@ -117,8 +117,8 @@ def draw_sequences(
     MOST distractors' variables, MOST numbers. MOST_COLUMNS, V_COLUMNS and T_COLUMNS are the numbers of columns of
     matrices with a row for each sequence, powers of two.
     """
-    m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)  # the model, the step
+    b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # the sequences of the block
     row, step = (b + first_row).to(tl.uint32), tl.load(steps + s).to(tl.uint32)
     seed = tl.load(seeds + m)
     k0, k1 = seed.to(tl.uint32), (seed >> 32).to(tl.uint32)

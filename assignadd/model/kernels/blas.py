@@ -23,7 +23,7 @@ from numba import types
 from numba.core.cgutils import alloca_once_value, get_or_insert_function
 from numba.extending import intrinsic
 
-from assignadd.compiler_cache import IN_PYTHON, kept
+from assignadd.compiler_cache import IN_PYTHON, with_stored_code
 
 OPENMP = 2  # what OpenBLAS's `openblas_get_parallel` answers where its threads are OpenMP's
 BYTES = 4  # of a number in single precision
@@ -64,7 +64,7 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
     other files.
     """
     # Without these options compiling takes half as long again.
-    result = kept(function, _sources(), error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)
+    result = with_stored_code(function, _sources(), error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)
     if IN_PYTHON:
         return result
     if signature is not None:

@@ -152,8 +152,8 @@ def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tup
     mirror = row.view(N, N).T.flatten()  # for the row of (a, b) the row of (b, a)
     matched = (u * v).sum(-1)
     mirrored = (u * v[mirror]).sum(-1)[mirror != row]  # a double is its own mirror image
-    # Sums over all N^4 cosines need no N^4 numbers: that of the cosines is (sum u).(sum v), that of their squares
-    # <U^T U, V^T V>. The cosines of matched and mirrored rows are subtracted.
+    # The sum of all N^4 cosines is (sum u).(sum v), the sum of their squares is <U^T U, V^T V>: no N^4 numbers are
+    # needed. From both sums those of matched and mirrored rows are subtracted.
     excluded = torch.cat([matched, mirrored])
     n = len(u) ** 2 - len(excluded)
     mean = (u.sum(0) @ v.sum(0) - excluded.sum()) / n

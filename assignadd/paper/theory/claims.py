@@ -273,7 +273,7 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # what it lacks, empty for nothing
+    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # what each lacks, or ""
     if networks and all(reasons):
         comment = f"Not defined for this architecture: it {reasons[0]}."
         return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
