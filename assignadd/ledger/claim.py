@@ -317,7 +317,7 @@ def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populati
     """The number of a whole population; on a population of another task the paper's claim cannot be tested."""
     number = measure(populations)
     if number is None:
-        reason = NO_SEED if populations.has_sweep(sweep) else NO_POPULATION
+        reason = NO_SEED if populations.there(sweep) else NO_POPULATION
         return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
     verdict = rule.verdict(number) if populations.as_in_the_paper else UNTESTABLE
     return Line(

@@ -190,7 +190,7 @@ class Populations:
         """The name of the population of a sweep over a setting (`fraction`, `two_var`), or of the census for ""."""
         return getattr(self, sweep).name if sweep else " and ".join(part.name for part in self.census)
 
-    def has_sweep(self, sweep: str) -> bool:
+    def there(self, sweep: str) -> bool:
         """Whether there is a sweep over a setting (`fraction`, `two_var`), or for "" a census."""
         return getattr(self, sweep) is not None if sweep else bool(self.census)
 

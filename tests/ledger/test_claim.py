@@ -127,7 +127,7 @@ def population_claim(found):
 
 
 def of(papers_task=True):
-    return SimpleNamespace(as_in_the_paper=papers_task, has_sweep=lambda sweep: False, name=lambda sweep: f"my {sweep}")
+    return SimpleNamespace(as_in_the_paper=papers_task, there=lambda sweep: False, name=lambda sweep: f"my {sweep}")
 
 
 def test_a_number_of_a_population_is_judged_as_it_is():
