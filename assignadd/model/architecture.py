@@ -38,10 +38,11 @@ DIRECT_PATH = Need("a direct path around the last MLP", lambda m: m.direct_path)
 NO_NORM = Need("no norm", lambda m: m.norm == "none")
 NO_BIASES = Need("no biases", lambda m: not m.biases)
 # What must hold for: scores of layer 1 to be products of embeddings with QK1; scores of layer 2 to be products of what
-# layer 1 copies with QK2; every formula of the paper.
+# layer 1 copies with QK2; every formula of the paper. And for the tables of `model/table.py`.
 QK1_NEEDS = (ONE_HEAD, NO_NORM, NO_BIASES)
 QK2_NEEDS = (SECOND_LAYER, NO_MLP_1, *QK1_NEEDS)
 PAPER_NEEDS = (TWO_LAYERS, ONE_HEAD, NO_MLP_1, LAST_MLP, RELU, DIRECT_PATH, NO_NORM, NO_BIASES)
+TABLE_NEEDS = tuple(need for need in PAPER_NEEDS if need is not ONE_HEAD)
 
 
 class NotDefined(UserError, ValueError):

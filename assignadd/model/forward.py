@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from assignadd.config import Config
+from assignadd.model.heads import HeadForward
 from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, computed_together
-from assignadd.model.table import TableForward, Weights, covers
+from assignadd.model.table import Forward, TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import sizes_of
@@ -26,7 +29,11 @@ from assignadd.task.vocabulary import sizes_of
 CHUNK, COMPILED_CHUNK = 2048, 1 << 16
 
 
-table_forward = lru_cache(maxsize=16)(TableForward)
+@lru_cache(maxsize=16)
+def table_forward(config: Config, device: str | torch.device = "cpu", stacked: bool = False) -> Forward[Any, Any]:
+    """The forward and backward pass by tables for this number of heads."""
+    kind = TableForward if config.model.n_heads == 1 else HeadForward
+    return kind(config, device, stacked)
 
 
 def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
@@ -82,7 +89,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
 
 def _compiled(
-    model: Stack, tokens: Int[Tensor, "B T"], table: TableForward, function: Callable[[Tensor], Tensor]
+    model: Stack, tokens: Int[Tensor, "B T"], table: Forward[Any, Any], function: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """function(logits), (B, ...), for the answer logits of a stack of one model by compiled code, a chunk at a time."""
     from assignadd.model import cpu_step  # here, as it needs Numba

@@ -12,7 +12,8 @@ The MLP and the unembedding follow, at one position; on a CPU the logits of its 
 fewer columns than W_out. This file has the matrix products; the large ones, and what is between products (gathers,
 patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test
 holds logits and every gradient equal to the reference transformer. All functions take weights with or without a leading
-axis M: on a CPU the plain matrix products of a single model are faster than batched ones.
+axis M: on a CPU the plain matrix products of a single model are faster than batched ones. `heads` does the same for
+several heads.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.model.architecture import PAPER_NEEDS, lacking
+from assignadd.model.architecture import TABLE_NEEDS, lacking
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.model.trace import LOGITS, Lazy, Trace
@@ -35,13 +37,16 @@ from assignadd.task.vocabulary import Vocabulary
 
 
 def covers(config: Config) -> bool:
-    """Whether the tables describe this architecture and task: the paper's, at any size."""
-    return config.task.file is None and not lacking(config, *PAPER_NEEDS)
+    """Whether the tables describe this architecture and task: the paper's, at any size, with any number of heads."""
+    return config.task.file is None and not lacking(config, *TABLE_NEEDS)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
+    """The weights the tables read (or their gradients), each (..., rows, columns).
+
+    Those of heads have an axis H before that, (..., H, rows, columns), if there is more than one.
+    """
 
     E: Tensor
     pos: Tensor
@@ -62,7 +67,7 @@ class Weights:
         """The weights of the table forward among those of a stack or of one model, by name."""
 
         def head(layer: int, letter: str) -> Tensor:
-            return named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)  # one head: (..., rows, columns)
+            return named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)  # which leaves several heads
 
         return cls(
             E=named["embed.W_E"],
@@ -82,15 +87,31 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Tables:
-    """What follows from the weights alone. Most are views of one matrix; its rows are named on the right."""
+class Rows:
+    """What residuals are made of: views of one matrix, whose rows are named on the right, for H heads."""
 
     embeddings: Tensor  # (C, d)     [E; P]
+    equal_rows: Tensor  # (H C + 1, d)  [[E; P] OV1 of each head; E_= + P_=]: of the residual of `=` after layer 1
+    key_rows: Tensor  # ((1 + H) C, d)    [[E; P]; [E; P] OV1 of each head]: of the residual of any key
+
+    @cached_property
+    def outputs_1(self) -> Tensor:
+        """What layer 1 writes for each row, [E; P] OV1, (H C, d)."""
+        return self.equal_rows[..., :-1, :]
+
+    @cached_property
+    def constant(self) -> Tensor:
+        """The residual of `=` before layer 1, E_= + P_=, (1, d)."""
+        return self.equal_rows[..., -1:, :]
+
+
+@dataclass(frozen=True)
+class Tables(Rows):
+    """What follows from the weights of one head alone."""
+
     queries_1: Tensor  # (C, dh)
     keys_1: Tensor  # (C, dh)
     values_1: Tensor  # (C, dh)
-    equal_rows: Tensor  # (C + 1, d)  [[E; P] OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
-    key_rows: Tensor  # (2C, d)    [[E; P]; [E; P] OV1]: what the residual of any key is made of
     QK2: Tensor  # (d, d)
     queries_2: Tensor  # (C + 1, d)  equal_rows QK2
     scores_2: Tensor  # (2C, C + 1) key_rows queries_2^T
@@ -120,16 +141,6 @@ class Tables:
         )
 
     @cached_property
-    def outputs_1(self) -> Tensor:
-        """What layer 1 writes for each row, [E; P] OV1, (C, d)."""
-        return self.equal_rows[..., :-1, :]
-
-    @cached_property
-    def constant(self) -> Tensor:
-        """The residual of `=` before layer 1, E_= + P_=, (1, d)."""
-        return self.equal_rows[..., -1:, :]
-
-    @cached_property
     def outputs_2(self) -> Tensor:
         """What layer 2 writes for each row that a key is made of, key_rows OV2, (2C, d)."""
         n_equal_rows = self.equal_rows.shape[-2]
@@ -142,21 +153,36 @@ class Activations:
 
     tokens: Int[Tensor, "*M B T"]
     weights: Weights
-    tables: Tables
-    attention_1: Float[Tensor, "*M B T T"]
+    tables: Rows
+    attention_1: Float[Tensor, "*M B H T T"]
     """Attention of layer 1, (query, key)."""
-    attention_2: Float[Tensor, "*M B T"]
+    attention_2: Float[Tensor, "*M B H T"]
     """Attention of `=` in layer 2 over the keys."""
     usage: Float[Tensor, "*M B rows"]
-    """The amount of each row of `Tables.outputs` in the residual of `=`, 3C + 1: w1, 1 for the constant row, and w2."""
-    copied_scores: Float[Tensor, "*M B T"]
+    """How much `=` uses of each row of `equal_rows` and then, for each head of layer 2, of each row of `key_rows`."""
+    copied_scores: Float[Tensor, "*M B H copied_by T"]
     """The layer-2 score that a key gains by each unit of its layer-1 attention to a position."""
     kernels: TensorKernels
 
     @cached_property
+    def used_by_1(self) -> Float[Tensor, "*M B rows"]:
+        """How much the residual of `=` after layer 1 has of each row of `equal_rows`."""
+        return self.usage[..., : self.kernels.n_used_by_1]
+
+    @cached_property
+    def resid_pre(self) -> Float[Tensor, "*M B d"]:
+        """The residual of `=` after layer 1."""
+        return self.used_by_1 @ self.tables.equal_rows
+
+    @property
+    def attention_output(self) -> Float[Tensor, "*M B d"]:
+        """What layer 2's attention writes into the residual of `=`."""
+        raise NotImplementedError
+
+    @property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
         """The residual of `=` after layer 2's attention."""
-        return self.kernels.product(self.usage, self.tables.outputs)
+        raise NotImplementedError
 
     @cached_property
     def neurons(self) -> Float[Tensor, "*M B h"]:
@@ -197,6 +223,21 @@ class Activations:
         return self.kernels.plus_product(from_neurons, self.resid_mid, self.weights.U)
 
 
+@dataclass(frozen=True)
+class OneHead(Activations):
+    """The activations of one head in each layer."""
+
+    tables: Tables
+
+    @cached_property
+    def attention_output(self) -> Float[Tensor, "*M B d"]:
+        return self.usage[..., self.kernels.n_used_by_1 :] @ self.tables.outputs_2
+
+    @cached_property
+    def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        return self.kernels.product(self.usage, self.tables.outputs)
+
+
 def reads_out(w: Weights, batch: int) -> bool:
     """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
 
@@ -207,8 +248,15 @@ def reads_out(w: Weights, batch: int) -> bool:
     return w.U.device.type == "cpu" and N * (d + batch) < d * batch  # d N < B (d - N), without the minus
 
 
-class TableForward:
-    """The forward and backward pass of one task's models on one device."""
+A = TypeVar("A", bound=Activations)
+R = TypeVar("R", bound=Rows)
+
+
+class Forward(Generic[A, R]):
+    """The forward and backward pass of one task's models on one device.
+
+    What is between the embedding and the last MLP, activations `A` by tables `R`, depends on the number of heads.
+    """
 
     def __init__(self, config: Config, device: str | torch.device = "cpu", stacked: bool = False):
         vocabulary = Vocabulary(config.task)
@@ -220,46 +268,41 @@ class TableForward:
         self.scale = 1 / math.sqrt(config.model.d_head)
         self.kernels = kernels_for(config, torch.device(device), stacked)
 
-    def forward(
-        self,
-        w: Weights,
-        tokens: Int[Tensor, "*M B T"],
-        tables: Tables | None = None,
-        edit_layer_1: Callable[[Tensor, Tensor, Tensor], None] | None = None,
-    ) -> Activations:
-        """The activations on these sequences, through the tables of the weights or through edited ones.
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: R | None = None) -> A:
+        """The activations on these sequences, through the tables of the weights or through edited ones."""
+        raise NotImplementedError
 
-        `edit_layer_1(tokens, attention, usage)` may change layer 1's attention and what `=` gets of each row by it.
-        """
-        if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
+    def begin_tables(self, w: Weights) -> R:
+        """The tables of these weights; before `kernels.join`, only those of layer 1's scores are there."""
+        raise NotImplementedError
+
+    def tables(self, w: Weights) -> R:
+        """The tables of these weights."""
+        tables = self.begin_tables(w)
+        self.kernels.join()
+        return tables
+
+    def _attention_backward(self, w: Weights, activations: A, g_resid: Tensor, grads: Weights) -> None:
+        """Writes the gradients of the weights of attention and embeddings, from that of `resid_mid`, (..., B, d)."""
+        raise NotImplementedError
+
+    def check(self, tokens: Tensor) -> None:
+        """Raises a ValueError for sequences of another length: compiled kernels would read past the end of an array."""
+        if tokens.shape[-1] != self.T:
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
-        if tables is None:
-            tables = self.begin_tables(w)
-        rows_in_layer_1 = slice(self.C + 1)  # the columns of `usage` for the residual of `=` before layer 2
-        usage = self.kernels.matrix(tokens, 3 * self.C + 1, tables.outputs)  # (..., B, 3C + 1)
-        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
-        attention_1 = self.kernels.layer_1(scores_1, tokens, usage)  # (..., B, T, T)
-        if edit_layer_1:
-            edit_layer_1(tokens, attention_1, usage)
-        self.kernels.join()  # the tables that `begin_tables` only began
-        scores_2 = self.kernels.matrix(tokens, 2 * self.C, usage)  # (..., B, 2C)
-        self.kernels.product(usage[..., rows_in_layer_1], tables.scores_2.mT, scores_2)
-        attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)  # (..., B, T) both
-        return Activations(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
-    def trace(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
+    def trace(self, w: Weights, tokens: Int[Tensor, "*M B T"]) -> Trace:
         """The trace of these sequences; patterns are there, other quantities are computed when they are first read."""
-        activations = self.forward(w, tokens, tables)
-        tables, usage = activations.tables, activations.usage
-        n_equal_rows = self.C + 1  # the rows in the residual of `=` before layer 2
+        activations = self.forward(w, tokens)
+        tables = activations.tables
         residuals = {
             "embedding": lambda: tables.constant.expand(*tokens.shape[:-1], -1),
-            "attention 1": lambda: usage[..., :n_equal_rows] @ tables.equal_rows,
+            "attention 1": lambda: activations.resid_pre,
             "attention 2": lambda: activations.resid_mid,
             "MLP 2": lambda: activations.resid_post,
         }
         last = {
-            "attention_output": lambda: usage[..., n_equal_rows:] @ tables.outputs_2,
+            "attention_output": lambda: activations.attention_output,
             "preactivations": lambda: activations.resid_mid @ w.W_in,
             "neurons": lambda: activations.neurons,
             "mlp_out": lambda: activations.mlp_out,
@@ -269,18 +312,18 @@ class TableForward:
         @torch.no_grad()
         def all_positions(layer: int) -> Tensor:
             """The residual of every position after layer 1, the only layer but the last."""
-            return self.kernels.after_layer_1(tables.embeddings, tables.outputs_1, tokens, activations.attention_1)
+            outputs = tables.outputs_1.unflatten(-2, (-1, self.C))  # (..., H, C, d)
+            return self.kernels.after_layer_1(tables.embeddings, outputs, tokens, activations.attention_1)
 
-        pattern_1 = activations.attention_1.unsqueeze(-3)  # (..., B, 1 head, T queries, T)
-        pattern_2 = activations.attention_2[..., None, None, :]  # (..., B, 1 head, 1 query, T)
-        return Trace(self.config, tokens, (pattern_1, pattern_2), Lazy(residuals), Lazy(last), all_positions)
+        patterns = activations.attention_1, activations.attention_2.unsqueeze(-2)  # (..., B, H, queries, T)
+        return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
 
-    def logits(self, activations: Activations) -> Float[Tensor, "*M B N"]:
+    def logits(self, activations: A) -> Float[Tensor, "*M B N"]:
         """The logits by the fewer operations: by W_out W_U, or by the residual after the MLP."""
         batch = activations.tokens.shape[-2]
         return activations.read() if reads_out(activations.weights, batch) else activations.logits
 
-    def backward(self, w: Weights, activations: Activations, g_logits: Tensor, grads: Weights) -> None:
+    def backward(self, w: Weights, activations: A, g_logits: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * g_logits) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
         resid_mid, neurons = activations.resid_mid, activations.neurons
@@ -297,40 +340,70 @@ class TableForward:
             g_neurons = self.kernels.gated_product(g_resid, w.W_out.mT, neurons)
         aside(resid_mid.mT, g_neurons, grads.W_in)
         plus_product(g_resid, g_neurons, w.W_in.mT)
+        self._attention_backward(w, activations, g_resid, grads)
+
+    def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """a @ b / sqrt(d_head), without another pass over the product."""
+        product = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
+        plus_product = product.addmm_ if a.dim() == 2 else product.baddbmm_
+        return plus_product(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read
+
+
+class TableForward(Forward[OneHead, Tables]):
+    """The pass of models with one head in each layer."""
+
+    def forward(
+        self,
+        w: Weights,
+        tokens: Int[Tensor, "*M B T"],
+        tables: Tables | None = None,
+        edit_layer_1: Callable[[Tensor, Tensor, Tensor], None] | None = None,
+    ) -> OneHead:
+        """The activations on these sequences, through the tables of the weights or through edited ones.
+
+        `edit_layer_1(tokens, attention, usage)` may change layer 1's attention and what `=` gets of each row by it.
+        """
+        self.check(tokens)
+        if tables is None:
+            tables = self.begin_tables(w)
+        usage = self.kernels.matrix(tokens, 3 * self.C + 1, tables.outputs)  # (..., B, 3C + 1)
+        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
+        attention_1 = self.kernels.layer_1(scores_1.unsqueeze(-3), tokens, usage)  # (..., B, 1, T, T)
+        if edit_layer_1:
+            edit_layer_1(tokens, attention_1.squeeze(-3), usage)
+        self.kernels.join()  # the tables that `begin_tables` only began
+        scores_2 = self.kernels.matrix(tokens, 2 * self.C, usage)  # (..., B, 2C)
+        self.kernels.product(usage[..., : self.C + 1], tables.scores_2.mT, scores_2)
+        attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
+        return OneHead(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
+
+    def _attention_backward(self, w: Weights, activations: OneHead, g_resid: Tensor, grads: Weights) -> None:
         # resid_mid = usage @ outputs
         g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g_resid)
-        product(g_resid, activations.tables.outputs.mT, g_usage)
-        g_outputs = aside(activations.usage.mT, g_resid)  # (..., 3C + 1, d)
-        g_scores_1, g_scores_2 = self._attention_backward(activations, g_usage)
+        self.kernels.product(g_resid, activations.tables.outputs.mT, g_usage)
+        g_outputs = self.kernels.product_aside(activations.usage.mT, g_resid)  # (..., 3C + 1, d)
+        g_scores_1, g_scores_2 = self._scores_backward(activations, g_usage)
         self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
-    def _attention_backward(self, activations: Activations, g_usage: Tensor) -> tuple[Tensor, Tensor]:
+    def _scores_backward(self, activations: OneHead, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of both score tables, (..., C, C) and (..., 2C, C + 1), from that of the usage, (..., B, 3C + 1).
 
         Only `kernels.after_layer_1_backward` may read the first. Adds the gradient by layer 2's scores to `g_usage`.
         """
-        tokens, usage = activations.tokens, activations.usage
+        tokens, used_by_1 = activations.tokens, activations.used_by_1
         attention_1, attention_2 = activations.attention_1, activations.attention_2
-        rows_in_layer_1 = slice(self.C + 1)  # the columns of `usage` that layer 2's query is made of
         g_row_scores, g_position_scores, g_passed_on = self.kernels.layer_2_backward(
             g_usage, tokens, attention_1, attention_2
         )
-        g_scores_2 = self.kernels.product_aside(g_row_scores.mT, usage[..., rows_in_layer_1])
-        self.kernels.plus_product(g_usage[..., rows_in_layer_1], g_row_scores, activations.tables.scores_2)
+        g_scores_2 = self.kernels.product_aside(g_row_scores.mT, used_by_1)
+        self.kernels.plus_product(g_usage[..., : self.C + 1], g_row_scores, activations.tables.scores_2)
         self.kernels.join()  # g_scores_2 and the gradient of the outputs, before that of layer 1, which takes longer
         g_scores_1 = self.kernels.layer_1_backward(
             g_usage, tokens, attention_1, attention_2, activations.copied_scores, g_position_scores, g_passed_on
         )
-        return g_scores_1, g_scores_2
-
-    def tables(self, w: Weights) -> Tables:
-        """The tables of these weights."""
-        tables = self.begin_tables(w)
-        self.kernels.join()
-        return tables
+        return g_scores_1.squeeze(-3), g_scores_2
 
     def begin_tables(self, w: Weights) -> Tables:
-        """The tables of these weights; before `kernels.join`, only embeddings, queries_1 and keys_1 are there."""
         tables, aside = Tables.empty(w), self.kernels.product_aside
         torch.cat([w.E, w.pos], -2, out=tables.embeddings)
         E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
@@ -393,9 +466,3 @@ class TableForward:
         # embeddings = [E; P]
         torch.add(g_embeddings[..., :K, :], g_embeddings_by_scores[..., :K, :], out=grads.E)
         torch.add(g_embeddings[..., K:, :], g_embeddings_by_scores[..., K:, :], out=grads.pos)
-
-    def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b / sqrt(d_head), without another pass over the product."""
-        product = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
-        plus_product = product.addmm_ if a.dim() == 2 else product.baddbmm_
-        return plus_product(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read

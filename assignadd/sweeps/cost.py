@@ -51,7 +51,8 @@ def bytes_per_model(config: Config) -> int:
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     C = task.n_tokens + task.length  # rows of the tables
     if covers(config):  # the tables: layer 2 at the position of "=" alone
-        attention = 3 * task.length**2 + 4 * (3 * C + 1)
+        H = model.n_heads
+        attention = 3 * H * task.length**2 + 4 * (H * (2 + H) * C + 1)  # patterns; usage, scores and their gradients
         residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
         per_sequence = attention + residual_and_mlp + 2 * task.n_answers
         n_evaluated = CHUNK  # sequences at a time
@@ -63,7 +64,7 @@ def bytes_per_model(config: Config) -> int:
         n_evaluated = CHUNK // 4  # autograd keeps nothing here, so a sequence takes less
     weights_gradients_moments = 6 * n_weights
     sequences = (config.optim.batch + n_evaluated) * per_sequence
-    tables = 10 * C * (C + model.d_model)
+    tables = 10 * model.n_heads * C * (C + model.d_model)
     exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # of 12 sets; 8 bytes a token are two numbers
     bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
     return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)

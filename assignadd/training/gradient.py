@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +23,7 @@ from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import Weights, covers
+from assignadd.model.table import Activations, TableForward, Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import sizes_of
@@ -41,10 +42,13 @@ class TableGradient:
     def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
         """Makes the forward pass for this stack, and the memory for its gradients."""
         self.flat = torch.empty_like(stack.flat)
-        self._edit_layer_1 = slot_scores.add if slot_scores else None
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
+        self._forward: Callable[[Weights, Tensor], Activations] = self._table.forward
+        if slot_scores:
+            assert isinstance(self._table, TableForward)
+            self._forward = partial(self._table.forward, edit_layer_1=slot_scores.add)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
         weights, grads = stack.weights, views(stack.config, self.flat)
@@ -59,7 +63,7 @@ class TableGradient:
         tokens, labels = batch.tokens, batch.labels  # (M, B, T), (M, B)
         if self._alone:
             tokens, labels = tokens[0], labels[0]
-        activations = self._table.forward(self._weights, tokens, edit_layer_1=self._edit_layer_1)
+        activations = self._forward(self._weights, tokens)
         losses, g_logits = self._cross_entropy(self._table.logits(activations), labels)
         self._table.backward(self._weights, activations, g_logits, self._grads)
         return losses.view(-1)  # (M,)

@@ -64,14 +64,14 @@ def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
 
 
 def _table_products(config: Config, B: int, device: str) -> int:
-    """Multiplications of a forward pass of B sequences by the tables, as `TableForward` computes them."""
-    d, dh, h = config.model.d_model, config.model.d_head, config.model.d_mlp[-1] or 0
-    N = config.task.modulus
+    """Multiplications of a forward pass of B sequences by the tables, as `table_forward` computes them."""
+    model, N = config.model, config.task.modulus
+    d, H, dh, h = model.d_model, model.n_heads, model.d_head, model.d_mlp[-1] or 0
     C = Vocabulary(config.task).size + config.task.length
     layer_1 = [
-        3 * C * d * dh,  # queries, keys and values
-        C * dh * C,  # scores
-        C * dh * d,  # outputs
+        3 * C * d * H * dh,  # queries, keys and values
+        H * C * dh * C,  # scores
+        H * C * dh * d,  # outputs
     ]
     layer_2 = [
         2 * d * dh * d,  # QK and OV
@@ -79,11 +79,22 @@ def _table_products(config: Config, B: int, device: str) -> int:
         2 * C * d * (C + 1),  # scores of all pairs of rows
         2 * C * d * d,  # outputs
     ]
+    attention = [
+        B * 2 * C * (C + 1),  # scores of layer 2
+        B * (3 * C + 1) * d,  # residual before the MLP
+    ]
+    if H > 1:
+        n_key_rows = (1 + H) * C
+        layer_2 = [2 * n_key_rows * d * H * dh]  # keys and values
+        attention = [
+            B * (H * C + 1) * d,  # residual after layer 1
+            2 * B * d * H * dh,  # queries and outputs of layer 2
+            2 * H * B * n_key_rows * dh,  # scores of layer 2 and weighted values
+        ]
     by_residual = B * h * d  # the neurons times W_out
     by_read_out = h * d * N + B * h * N  # W_out W_U, and the neurons times that
     of_sequences = [
-        B * 2 * C * (C + 1),  # scores of layer 2
-        B * (3 * C + 1) * d,  # residual before the MLP
+        *attention,
         B * d * h,  # neurons
         by_residual if device == "cuda" else min(by_residual, by_read_out),
         B * d * N,  # logits

@@ -28,8 +28,8 @@ CPU = torch.device("cpu")
 class OnCpu(CudaAttention):
     """Launches the programs here."""
 
-    def __init__(self, n_tokens, length, folder):
-        super().__init__(n_tokens, length, CPU)
+    def __init__(self, n_tokens, length, n_heads, folder):
+        super().__init__(n_tokens, length, CPU, n_heads)
         self._library = built(source(self._constants), folder)
         self.launched = []
 
@@ -59,25 +59,28 @@ def built(text, folder):
 @pytest.mark.parametrize(
     ("sizes", "device", "tiles", "slices", "warps"),
     [
-        pytest.param((10, 6, 3, 33), (4096, 1), 1, 1, 4, id="several sequences for each warp"),
-        pytest.param((10, 6, 3, 33), (2048, 12), 1, 4, 2, id="slices of the sequences"),
-        pytest.param((12, 18, 1, 70), (9000, 1), 1, 1, 2, id="more than 16 positions, three rounds of patterns"),
-        pytest.param((100, 7, 2, 9), (6000, 1), 8, 1, 1, id="a table in tiles, tokens in two rounds"),
-        pytest.param((10, 6, 3, 0), (4096, 1), 1, 1, 1, id="no sequences"),
+        pytest.param((10, 6, 3, 33, 1), (4096, 1), 1, 1, 4, id="several sequences for each warp"),
+        pytest.param((10, 6, 3, 33, 1), (2048, 12), 1, 4, 2, id="slices of the sequences"),
+        pytest.param((12, 18, 1, 70, 1), (9000, 1), 1, 1, 2, id="more than 16 positions, three rounds of patterns"),
+        pytest.param((100, 7, 2, 9, 1), (6000, 1), 8, 1, 1, id="a table in tiles, tokens in two rounds"),
+        pytest.param((10, 6, 3, 0, 1), (4096, 1), 1, 1, 1, id="no sequences"),
+        pytest.param((10, 6, 3, 33, 2), (4096, 12), 1, 2, 4, id="two heads"),
+        pytest.param((12, 5, 2, 40, 4), (4096, 1), 1, 1, 3, id="four heads"),
+        pytest.param((7, 3, 1, 33, 3), (4096, 1), 1, 1, 8, id="more rows to add up than positions"),
     ],
 )
 def test_programs_equal_tensor_operations(monkeypatch, tmp_path, sizes, device, tiles, slices, warps):
     """For a device with this much shared memory and this many processors."""
-    K, T, M, B = sizes
+    K, T, M, B, H = sizes
     of_device = SimpleNamespace(shared_memory_per_block_optin=device[0], multi_processor_count=device[1])
     monkeypatch.setattr(cuda_attention, "properties", lambda _: of_device)
     tokens = torch.randint(0, K, (M, B, T), generator=torch.Generator().manual_seed(1))
     tokens[..., 1::4] = tokens[..., -1:] = K - 1  # keys and queries with the same token
-    on_cpu = OnCpu(K, T, tmp_path)
+    on_cpu = OnCpu(K, T, H, tmp_path)
     found = attention_part(on_cpu, tokens, 1.0, torch.float32)
-    for got, want in zip(found, attention_part(TensorKernels(K, T, CPU), tokens, 1.0, torch.float64), strict=True):
+    for got, want in zip(found, attention_part(TensorKernels(K, T, CPU, H), tokens, 1.0, torch.float64), strict=True):
         assert (got.double() - want).norm() <= 1e-6 * want.norm()
-    assert on_cpu.launched[-1] == ("table_backward", (slices, tiles, M), warps)
+    assert on_cpu.launched[-1] == ("table_backward", (slices, tiles, M * H), warps)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +93,4 @@ def test_what_a_program_would_read_wrongly_is_refused(monkeypatch, batch, order,
     usage = torch.zeros(1, 1, 1).expand(1, batch, 49) if order == "as asked" else torch.zeros(1, batch, 49)
     monkeypatch.setattr(cuda_attention, "_tokens", lambda tokens: tokens.mT)  # without a copy of so many
     with pytest.raises(ValueError, match=reason):
-        kernels.layer_1(torch.zeros(1, 16, 16), tokens, usage)
+        kernels.layer_1(torch.zeros(1, 1, 16, 16), tokens, usage)

@@ -32,20 +32,21 @@ def attention_part(
 ) -> list[torch.Tensor]:
     """What every attention operation returns or writes, on the same random scores and gradients."""
     generator = torch.Generator().manual_seed(5)
-    C, lead = kernels.C, tokens.shape[:-2]
+    C, H, lead = kernels.C, kernels.H, tokens.shape[:-2]
 
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64).mul(scale).to(dtype)
 
-    usage = kernels.matrix(tokens, 3 * C + 1, torch.empty(0, dtype=dtype)).fill_(torch.nan)
-    attention_1 = kernels.layer_1(random(*lead, C, C), tokens, usage)
-    attention_2, copied = kernels.layer_2(random(*lead, tokens.shape[-2], 2 * C), tokens, attention_1, usage)
+    usage = kernels.matrix(tokens, kernels.n_used, torch.empty(0, dtype=dtype)).fill_(torch.nan)
+    attention_1 = kernels.layer_1(random(*lead, H, C, C), tokens, usage)
+    n_scores = H * (1 + H) * C
+    attention_2, copied = kernels.layer_2(random(*lead, tokens.shape[-2], n_scores), tokens, attention_1, usage)
     g_usage = random(*usage.shape)
     given = (g_usage, tokens, attention_1, attention_2)
     g_both, g_scores, g_passed_on = kernels.layer_2_backward(*given)
     g_table = kernels.layer_1_backward(*given, copied, g_scores, g_passed_on)
     kernels.join()
-    after = kernels.after_layer_1(random(*lead, C, 6), random(*lead, C, 6), tokens, attention_1)
+    after = kernels.after_layer_1(random(*lead, C, 6), random(*lead, H, C, 6), tokens, attention_1)
     return [usage, attention_1, attention_2, copied, g_both, g_scores, g_passed_on, g_table, after]
 
 
@@ -70,7 +71,7 @@ def test_attention_of_queries_whose_factors_all_vanish():
     scores = torch.zeros(11, 11)
     scores[:, 6] = 300.0
     tokens = torch.tensor([[0, 1, 2, 3], [6, 0, 6, 1]])
-    attention = kernels.layer_1(scores, tokens, torch.empty(2, 34))
+    attention = kernels.layer_1(scores.unsqueeze(0), tokens, torch.empty(2, 34))[:, 0]
     uniform = torch.ones(4, 4).tril()
     torch.testing.assert_close(attention[0], uniform / uniform.sum(-1, keepdim=True))
     torch.testing.assert_close(attention[1, 3], torch.tensor([0.5, 0.0, 0.5, 0.0]))
@@ -83,7 +84,7 @@ def test_numbers_that_are_not_finite_reach_the_end():
         scores = torch.zeros(11, 11)
         scores[2, 0] = bad
         usage = torch.empty(1, 34)
-        kernels.layer_1(scores, torch.tensor([[0, 1, 3, 2]]), usage)
+        kernels.layer_1(scores.unsqueeze(0), torch.tensor([[0, 1, 3, 2]]), usage)
         assert not usage[:, :11].isfinite().all()
 
 

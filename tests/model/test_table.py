@@ -1,15 +1,17 @@
 """The table forward and its hand-written backward against the reference transformer and autograd."""
 
+import random
 from dataclasses import replace
 
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Model, Numerics
-from assignadd.model.forward import answer_logits, traces
+from assignadd.model.forward import answer_logits, table_forward, traces
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward, Weights, covers
+from assignadd.model.table import Weights, covers
+from assignadd.model.trace import reference_trace
 from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -28,12 +30,12 @@ def make(config: Config, scale: float, batch: int = 48) -> tuple[Stack, torch.Te
 
 
 def training_logits(stack: Stack, tokens: torch.Tensor) -> torch.Tensor:
-    table = TableForward(stack.config)
+    table = table_forward(stack.config)
     return table.logits(table.forward(Weights.of(stack.weights), tokens))
 
 
 def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: bool) -> dict[str, torch.Tensor]:
-    table = TableForward(stack.config)
+    table = table_forward(stack.config)
     out = torch.full_like(stack.flat, torch.nan)  # what is not written stays NaN and fails
     if stacked:
         weights = Weights.of(stack.weights)
@@ -79,11 +81,48 @@ def test_equals_reference_in_logits_and_every_gradient(
         assert (found - wanted).norm() <= gradient_error * wanted.norm(), name
 
 
+def drawn(number: int, heads: int) -> Config:
+    """A configuration with this many heads, of other sizes for every number."""
+    draw = random.Random(1000 * heads + number)
+    d, d_head, d_mlp = draw.choice([8, 12, 24]), draw.choice([3, 5, 8, 16]), draw.choice([6, 20, 40])
+    tiny = PRESETS["tiny"].task
+    task = replace(tiny, length=tiny.length + draw.randrange(5), n_vars=draw.randrange(4, 9))
+    model = Model(n_heads=heads, d_model=d, d_head=d_head, d_mlp=(None, d_mlp))
+    return Config(task=task, model=model, numerics=Numerics(dtype="float64"))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+@pytest.mark.parametrize("number", range(12))
+def test_equals_reference_with_several_heads_at_random_sizes(heads, number):
+    config = drawn(number, heads)
+    assert covers(config)
+    stack, tokens = make(config, 1 + number / 3, batch=(5, 40)[number % 2])
+    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
+    expected = reference_logits(stack, tokens, weights)
+    grad = torch.randn(expected.shape, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
+    expected.backward(grad)
+    torch.testing.assert_close(answer_logits(stack, tokens), expected.detach())
+    torch.testing.assert_close(training_logits(stack, tokens), expected.detach())
+    for name, found in gradients(stack, tokens, grad, stacked=number % 3 > 0).items():
+        wanted = weights[name].grad
+        assert (found - wanted).norm() <= 1e-10 * wanted.norm(), name
+
+
+def test_traces_of_several_heads_are_those_of_the_reference():
+    config = drawn(0, 3)
+    stack, tokens = make(config, 3.0)
+    found, expected = table_trace(stack, tokens), reference_trace(stack, tokens, chunk=48)
+    for layer in (1, 2):
+        torch.testing.assert_close(found.attention(layer), expected.attention(layer))
+    torch.testing.assert_close(found.after_layer(1), expected.after_layer(1))
+    torch.testing.assert_close(dict(found.residuals), dict(expected.residuals))
+    torch.testing.assert_close(dict(found.last), dict(expected.last))
+
+
 @pytest.mark.parametrize(
     "model",
     [
         Model(n_layers=3, d_mlp=(None, None, 32), d_model=16, d_head=16),
-        Model(n_heads=2, d_mlp=(None, 32), d_model=16, d_head=8),
         Model(d_mlp=(32, 32), d_model=16, d_head=16),
         Model(norm="layer", d_mlp=(None, 32), d_model=16, d_head=16),
         Model(biases=True, d_mlp=(None, 32), d_model=16, d_head=16),

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member, Model, Numerics, Optim
-from assignadd.model.forward import answer_logits
+from assignadd.model.forward import answer_logits, table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, TensorKernels, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward, Weights
+from assignadd.model.table import Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.runs.config_json import with_files
 from assignadd.sweeps.final_tests import SweepObserver
@@ -100,21 +100,25 @@ def test_a_broken_model_stops_and_the_others_go_on():
 
 
 @pytest.mark.parametrize(
-    ("preset", "batch", "scale", "models"),
+    ("preset", "batch", "scale", "models", "heads"),
     [
-        ("paper", 512, 1.0, 3),
-        ("paper", 512, 1.0, 9),
-        ("paper", 77, 2.0, 3),
-        ("tiny", 128, 3.0, 3),  # at 5 one sequence with two nearly equal scores decides the error
-        ("smoke", 1, 2.0, 3),
+        ("paper", 512, 1.0, 3, 1),
+        ("paper", 512, 1.0, 9, 1),
+        ("paper", 77, 2.0, 3, 1),
+        ("tiny", 128, 3.0, 3, 1),  # at 5 one sequence with two nearly equal scores decides the error
+        ("smoke", 1, 2.0, 3, 1),
+        ("paper", 512, 1.0, 9, 2),
+        ("paper", 77, 2.0, 3, 4),
+        ("smoke", 1, 2.0, 3, 8),
     ],
 )
-def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batch, scale, models):
+def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batch, scale, models, heads):
     """Logits and every gradient, also for batches that fill no block; large weights lose digits in single precision.
 
     From eight models on, the large products are other ones.
     """
     config, seeds = PRESETS[preset], range(models)
+    config = replace(config, model=replace(config.model, n_heads=heads, d_head=config.model.d_head // heads))
     prepare("cuda", 1, config)
     seen = torch.stack([pair_split(config.task, s) for s in seeds])
     stack = initial_stack(config, seeds)
@@ -126,9 +130,9 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
     )
     found = []
     for table, own, on in (
-        (TableForward(config), exact, "cpu"),
-        (TableForward(config), stack, "cpu"),
-        (TableForward(config, "cuda", stacked=True), stack, "cuda"),
+        (table_forward(exact.config), exact, "cpu"),
+        (table_forward(config), stack, "cpu"),
+        (table_forward(config, "cuda", stacked=True), stack, "cuda"),
     ):
         own, out = own.to(on), torch.full_like(own.flat, torch.nan, device=on)
         weights = Weights.of(own.weights)
@@ -143,31 +147,33 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
 
 
 @pytest.mark.parametrize(
-    ("n_tokens", "length", "models", "batch"),
+    ("n_tokens", "length", "models", "batch", "heads"),
     [
-        (74, 16, 1, 512), (74, 16, 140, 100), (10, 6, 3, 33), (74, 20, 5, 100), (74, 20, 140, 70), (120, 32, 2, 130),
-        (230, 16, 4, 64), (1010, 13, 2, 70),
+        (74, 16, 1, 512, 1), (74, 16, 140, 100, 1), (10, 6, 3, 33, 1), (74, 20, 5, 100, 1), (74, 20, 140, 70, 1),
+        (120, 32, 2, 130, 1), (230, 16, 4, 64, 1), (1010, 13, 2, 70, 1), (74, 16, 33, 100, 2), (74, 16, 5, 70, 4),
+        (230, 16, 2, 40, 8), (10, 3, 3, 33, 5),
     ],
 )  # fmt: skip
-def test_attention_at_other_sizes(n_tokens, length, models, batch):
+def test_attention_at_other_sizes(n_tokens, length, models, batch, heads):
     """Few models and many, tables larger than shared memory, tokens in several rounds; keys of equal tokens."""
     pytest.importorskip("triton")
     from assignadd.model.kernels.triton_gpu import TritonKernels
 
-    K, C, cuda = n_tokens, n_tokens + length, torch.device("cuda")
+    K, C, H, cuda = n_tokens, n_tokens + length, heads, torch.device("cuda")
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, K, (models, batch, length), generator=generator)
     tokens[..., 1::4] = tokens[..., -1:] = K - 1
-    shapes = (models, C, C), (models, batch, 2 * C), (models, batch, 3 * C + 1)
+    n_used = TensorKernels(K, length, cuda, H).n_used
+    shapes = (models, H, C, C), (models, batch, H * (1 + H) * C), (models, batch, n_used)
     given = [torch.randn(shape, generator=generator, dtype=torch.float64).cuda() for shape in shapes]
     found = []
     for kernels, dtype in (
-        (TritonKernels(K, length, cuda), torch.float32),
-        (TensorKernels(K, length, cuda), torch.float64),
+        (TritonKernels(K, length, cuda, H), torch.float32),
+        (TensorKernels(K, length, cuda, H), torch.float64),
     ):
         scores_1, scores_2, g_usage = (x.to(dtype) for x in given)
         own = tokens.cuda()
-        usage = kernels.matrix(own, 3 * C + 1, scores_1).fill_(torch.nan)
+        usage = kernels.matrix(own, n_used, scores_1).fill_(torch.nan)
         attention_1 = kernels.layer_1(scores_1, own, usage)
         attention_2, copied = kernels.layer_2(scores_2, own, attention_1, usage)
         g_both, g_scores, g_passed_on = kernels.layer_2_backward(g_usage, own, attention_1, attention_2)

@@ -7,9 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from assignadd.config import PRESETS
-from assignadd.model.forward import unstacked
+from assignadd.model.forward import table_forward, unstacked
 from assignadd.model.stack import initial_stack
-from assignadd.model.table import TableForward
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training import speed
@@ -27,17 +26,19 @@ class ProductCounter(TorchDispatchMode):
         if operation in ("mm", "addmm", "addmm_"):
             a, b = [x for x in args if isinstance(x, torch.Tensor)][-2:]
             self.flops += 2 * a.shape[0] * a.shape[1] * b.shape[1]
-        assert operation != "bmm"
+        assert operation != "baddbmm"  # a bmm is of the patterns of a sequence, which are not counted
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("batch", [64, 512])  # logits from the residual, and from the neurons by W_out W_U
-def test_flops_are_those_of_the_products_that_run(batch):
-    config = replace(PRESETS["paper"], optim=replace(PRESETS["paper"].optim, batch=batch))
+def test_flops_are_those_of_the_products_that_run(batch, heads):
+    config, model = PRESETS["paper"], replace(PRESETS["paper"].model, n_heads=heads, d_head=128 // heads)
+    config = replace(config, optim=replace(config.optim, batch=batch), model=model)
     tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
     stack = initial_stack(config, [0])
     weights, grads = unstacked(stack), unstacked(stack.clone())
-    table = TableForward(config)
+    table = table_forward(config)
     with ProductCounter() as counter:
         trace = table.forward(weights, tokens[0])
         logits = table.logits(trace)

@@ -15,8 +15,9 @@ from assignadd.config import Config
 from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.task.vocabulary import sizes_of
 
-# A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads.
-LONGEST_ON_GPU = 32
+# A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads. With several
+# heads, a thread has numbers of the patterns of all.
+LONGEST_ON_GPU, LONGEST_OF_SEVERAL, MOST_HEADS_ON_GPU = 32, 16, 8
 
 
 def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKernels:
@@ -24,18 +25,19 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
     `stacked` says whether weights and tokens have the axis M, which the GPU kernels require.
     """
-    K, T = sizes_of(config.task)[:2]
+    (K, T), H = sizes_of(config.task)[:2], config.model.n_heads
     single_precision = config.numerics.dtype == "float32"
-    if single_precision and device.type == "cpu" and _compiles():
+    if single_precision and device.type == "cpu" and H == 1 and _compiles():
         from assignadd.model.kernels.numba_functions import CompiledKernels
 
         return CompiledKernels(K, T, device)
     is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too
-    if single_precision and stacked and is_nvidia and T <= LONGEST_ON_GPU and _installed("triton"):
+    fits = T <= LONGEST_ON_GPU if H == 1 else T <= LONGEST_OF_SEVERAL and H <= MOST_HEADS_ON_GPU
+    if single_precision and stacked and is_nvidia and fits and _installed("triton"):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 
-        return TritonKernels(K, T, device, config.numerics.tf32)
-    return TensorKernels(K, T, device)
+        return TritonKernels(K, T, device, H, config.numerics.tf32)
+    return TensorKernels(K, T, device, H)
 
 
 def _compiles() -> bool:

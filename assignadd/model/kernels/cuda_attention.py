@@ -1,8 +1,8 @@
 """The attention part for a stack on a GPU, by the CUDA programs of `attention.cu`.
 
 They read and write places of shared memory that depend on the data, which a Triton program cannot. In memory sequences
-come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, query, key,
-B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
+come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, H, query,
+key, B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
 
 `tensor.TensorKernels` says what each operation returns. Its tensors have the axes in the usual order, (M, B, ...), as
 views of this memory.
@@ -34,9 +34,9 @@ class CudaAttention(TensorKernels):
 
     token_dtype = torch.int32
 
-    def __init__(self, n_tokens: int, length: int, device: torch.device):
+    def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1):
         """Divides the shared memory of this device among the programs."""
-        super().__init__(n_tokens, length, device)
+        super().__init__(n_tokens, length, device, n_heads)
         device_properties = properties(device)
         self._processors = device_properties.multi_processor_count
         # All sizes of memory are counted in numbers, and are of the shared memory that a block of threads may have.
@@ -48,13 +48,13 @@ class CudaAttention(TensorKernels):
         tokens_at_once = min(self.K, MOST_TOKENS)
         self._spread_memory = tokens_at_once * LANES
         # The most memory that a program declares itself, besides that which it gets at the launch.
-        self._own_memory = 5 * length * LANES
+        self._own_memory = (2 * n_heads + 3) * length * LANES
         # `patterns` has a copy of the score table in memory, if it fits.
         copies_table = self.C**2 + self._spread_memory + self._own_memory <= memory
         self._copied_table = self.C**2 if copies_table else 0
         self._constants = (
-            ("K", self.K), ("T", self.T), ("TABLE_ROWS", self._table_rows), ("TOKENS_AT_ONCE", tokens_at_once),
-            ("COPIES_TABLE", int(copies_table)),
+            ("K", self.K), ("T", self.T), ("H", n_heads), ("TABLE_ROWS", self._table_rows),
+            ("TOKENS_AT_ONCE", tokens_at_once), ("COPIES_TABLE", int(copies_table)),
         )  # fmt: skip
 
     def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
@@ -65,37 +65,43 @@ class CudaAttention(TensorKernels):
         """Attention of layer 1, by the program `patterns`."""
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
-        if B * max(3 * self.C + 1, T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
+        if B * max(self.n_used, self.H * T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
             raise ValueError(f"{B:,} sequences are too many at once for a GPU: split them")
         if not usage.mT.is_contiguous():
             raise ValueError("usage has another order in memory than that of `matrix`")
-        attention = scores.new_empty(M, T, T, B)
+        attention = scores.new_empty(M, self.H, T, T, B)
         # Sequences of a block, a multiple of LANES: as many as share a copy of the table, but fewer where some
         # processors would have no block.
-        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * B // (LANES * self._processors)))
+        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * self.H * B // (LANES * self._processors)))
         blocks = -(-B // n_sequences)  # rounded up
-        memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M)
+        memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M * self.H)
         self._launch("patterns", grid, T, memory, scores.contiguous(), in_memory, attention, usage, B, n_sequences)
-        return attention.permute(0, 3, 1, 2)  # (M, B, query, key)
+        return attention.movedim(-1, 1)  # (M, B, H, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         """Attention of layer 2 and the scores of copies, by the program `attend`."""
         in_memory = _tokens(tokens)
-        copied_scores, attention_2 = scores.new_empty(2, *in_memory.shape)  # (M, T, B) both
+        attention_2, copied_scores = self._of_positions(in_memory, scores)
         inputs = _in_memory(scores), in_memory, _in_memory(attention_1)
-        self._over_sequences("attend", 2 * self._spread_memory, *inputs, copied_scores, attention_2, usage)
-        return attention_2.mT, copied_scores.mT
+        self._over_sequences("attend", 1 + self.H, *inputs, copied_scores, attention_2, usage)
+        return attention_2.movedim(-1, 1), copied_scores.movedim(-1, 1)
+
+    def _of_positions(self, tokens: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Memory for each head of layer 2, (M, H, T, B), and for each with each head of layer 1, (M, H, H, T, B)."""
+        M, H = len(tokens), self.H
+        return like.new_empty(M, H, *tokens.shape[1:]), like.new_empty(M, H, H, *tokens.shape[1:])
 
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of layer 2, by the program `attend_backward`."""
-        in_memory, g_of_rows = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
-        g_position_scores, g_passed_on = g_usage.new_empty(2, *in_memory.shape)  # (M, T, B) both
+        in_memory, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
+        g_of_rows = self.matrix(tokens, n_rows, g_usage)
+        g_position_scores, g_passed_on = self._of_positions(in_memory, g_usage)
         inputs = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
         outputs = g_position_scores, g_passed_on, g_of_rows
-        self._over_sequences("attend_backward", 2 * self._spread_memory, *inputs, *outputs)
-        return g_of_rows, g_position_scores.mT, g_passed_on.mT
+        self._over_sequences("attend_backward", 1 + self.H, *inputs, *outputs)
+        return g_of_rows, g_position_scores.movedim(-1, 1), g_passed_on.movedim(-1, 1)
 
     def layer_1_backward(
         self,
@@ -111,27 +117,29 @@ class CudaAttention(TensorKernels):
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
         inputs = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
-        g_pairs = g_usage.new_empty(M, B, T, T)  # of every pair's score (query, key)
+        g_pairs = g_usage.new_empty(M, self.H, B, T, T)  # of every pair's score (query, key)
         self._over_sequences("pairs_backward", 0, _in_memory(g_usage), in_memory, *map(_in_memory, inputs), g_pairs)
         with self.after_layer_1_backward(g_pairs, in_memory):
             return self._table_backward(g_pairs, in_memory)
 
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
-        """Gradient of layer 1's score table (M, C, C) from that of all pairs (M, B, query, key)."""
-        M, B = g_pairs.shape[:2]
+        """Gradients of layer 1's score tables (M, H, C, C) from that of all pairs (M, H, B, query, key)."""
+        M, H, B = g_pairs.shape[:3]
         tiles = -(-self.C // self._table_rows)  # parts of the table, by rows; all divisions here are rounded up
         # Each block adds up one tile over a slice of the sequences. There are as many slices as fill the processors.
-        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * tiles)))))  # of a slice
+        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * H * tiles)))))  # of a slice
         slices, warps = max(1, -(-B // n_sequences)), min(self._warps, n_sequences)
-        g_slices = g_pairs.new_empty(M, slices, self.C, self.C)
+        g_slices = g_pairs.new_empty(M, H, slices, self.C, self.C)
         memory = warps * self._table_rows * self.C
-        self._launch("table_backward", (slices, tiles, M), warps, memory, g_pairs, tokens, g_slices, B, n_sequences)
-        return g_slices[:, 0] if slices == 1 else g_slices.sum(1)
+        grid = slices, tiles, M * H
+        self._launch("table_backward", grid, warps, memory, g_pairs, tokens, g_slices, B, n_sequences)
+        return g_slices[:, :, 0] if slices == 1 else g_slices.sum(2)
 
-    def _over_sequences(self, name: str, memory: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
-        """Launches a program whose blocks have a warp for each position of 32 sequences."""
+    def _over_sequences(self, name: str, parts: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
+        """Launches a program whose blocks have a warp for each position of 32 sequences, which spread `parts`."""
         M, T, B = tokens.shape
-        self._launch(name, (-(-B // LANES), M, 1), T, memory, first, tokens, *arrays, B)
+        memory, grid = parts * self._spread_memory, (-(-B // LANES), M * self.H, 1)
+        self._launch(name, grid, T, memory, first, tokens, *arrays, B)
 
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
         """Launches a grid of blocks of (LANES, warps) threads, each with `memory` numbers of shared memory."""

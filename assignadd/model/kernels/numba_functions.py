@@ -358,7 +358,7 @@ def after_layer_1(embeddings, copies, tokens, attention, after, written):
 
 
 class CompiledKernels(TensorKernels):
-    """Attention by the functions above; loss, gradients and update in tensor operations.
+    """Attention of one head by the functions above; loss, gradients and update in tensor operations.
 
     A model that trains alone has them compiled too, in `model/cpu_step.py`.
     """
@@ -368,7 +368,8 @@ class CompiledKernels(TensorKernels):
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         """Attention of layer 1, model by model; `usage` is filled from the amounts of each position's rows."""
-        attention = usage.new_zeros(*tokens.shape, self.T)  # (..., B, T, T); 0 stays for keys after the query
+        scores = scores.squeeze(-3)  # of the one head
+        attention = usage.new_zeros(*tokens.shape[:-1], 1, self.T, self.T)  # 0 stays for keys after the query
         amounts = usage.new_zeros(*tokens.shape[:-1], 3 * self.T + 1)  # of each position's rows: (..., B, 3T + 1)
         factors = scores.new_empty(scores.shape)
         for scores_m, factors_m, tokens_m, attention_m, amounts_m, usage_m in _of_each_model(
@@ -391,7 +392,7 @@ class CompiledKernels(TensorKernels):
             layer_2(scores_m, tokens_m, attention_1_m.reshape(-1, self.T), attention_2_m, copied_m, amounts_m, self.C)
             spread(amounts_m, tokens_m, usage_m, 0, self.C + 1, self.C)
             spread(amounts_m, tokens_m, usage_m, self.T, 2 * self.C + 1, self.C)
-        return attention_2, copied_scores
+        return attention_2.unsqueeze(-2), copied_scores[..., None, None, :]
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
         """The residual of every position after layer 1, model by model."""
@@ -399,7 +400,7 @@ class CompiledKernels(TensorKernels):
         after = embeddings.new_empty(*tokens.shape, d)  # (..., B, T, d)
         written = embeddings.new_empty(self.T, d).numpy()  # memory for one sequence
         for embeddings_m, copied_m, tokens_m, attention_m, after_m in _of_each_model(
-            embeddings, copied, tokens, attention_1, after
+            embeddings, copied.squeeze(-3), tokens, attention_1, after
         ):
             pattern, residual = attention_m.reshape(-1, self.T), after_m.reshape(-1, d)
             after_layer_1(embeddings_m, copied_m, tokens_m, pattern, residual, written)

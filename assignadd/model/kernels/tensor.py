@@ -1,7 +1,11 @@
 """The kernels in tensor operations: what compiled ones must equal, and what runs where there are none.
 
-Shapes: M models, B sequences of T tokens, tables of C = K + T rows, one for each token and then one for each position.
-Patterns of attention are (query, key). g_x is the gradient of the loss by x.
+Shapes: M models, B sequences of T tokens, H heads in each of two layers, tables of C = K + T rows, one for each token
+and then one for each position. Patterns of attention are (query, key). g_x is the gradient of the loss by x.
+
+A key of layer 2 is made of (1 + H) C rows: the embeddings, and what each head of layer 1 makes of them, its copies. The
+columns of `usage` say how much `=` uses of each row: H C of the heads of layer 1, 1 of its residual before, and for
+each head of layer 2 the (1 + H) C of its keys.
 """
 
 from __future__ import annotations
@@ -69,8 +73,11 @@ class TensorKernels:
     has_step = False
     """Whether one model on a CPU can be trained and asked by compiled code (`cpu_step`)."""
 
-    def __init__(self, n_tokens: int, length: int, device: torch.device):
-        self.K, self.T, self.C = n_tokens, length, n_tokens + length
+    def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1):
+        self.K, self.T, self.C, self.H = n_tokens, length, n_tokens + length, n_heads
+        self.n_used_by_1 = n_heads * self.C + 1
+        """The columns of `usage` before those of layer 2."""
+        self.n_used = self.n_used_by_1 + n_heads * (1 + n_heads) * self.C
         self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)  # keys after the query
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -113,92 +120,96 @@ class TensorKernels:
         return like.new_empty(*tokens.shape[:-1], width)
 
     def layer_1(
-        self, scores: Float[Tensor, "*M C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
-    ) -> Float[Tensor, "*M B T T"]:
-        """Attention (query, key) of layer 1, from its score table (query row, key row).
+        self, scores: Float[Tensor, "*M H C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
+    ) -> Float[Tensor, "*M B H T T"]:
+        """Attention (query, key) of layer 1, from the score table (query row, key row) of each head.
 
-        Writes the first C + 1 columns of `usage`: how much attention `=` pays to each row, and then 1.
+        Writes the first H C + 1 columns of `usage`: how much attention `=` pays to each row, and then 1.
         """
-        of_queries = self._at_positions(scores, tokens)  # (..., B, query, C)
-        keys = tokens.unsqueeze(-2).expand(*tokens.shape, self.T)  # (..., B, query, key)
-        of_pairs = collect(of_queries, keys)  # (..., B, query, key)
+        of_queries = self._at_positions(scores, tokens)  # (..., B, H, query, C)
+        of_pairs = collect(of_queries, tokens[..., None, None, :])  # (..., B, H, query, key)
         attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
-        usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
-        usage[..., self.C] = 1
+        of_equals = spread(attention[..., -1, :], tokens.unsqueeze(-2), self.C)  # (..., B, H, C)
+        usage[..., : self.n_used_by_1 - 1] = of_equals.flatten(-2)
+        usage[..., self.n_used_by_1 - 1] = 1
         return attention
 
     def layer_2(
         self,
-        scores: Float[Tensor, "*M B both"],
+        scores: Float[Tensor, "*M B all"],
         tokens: Int[Tensor, "*M B T"],
-        attention_1: Float[Tensor, "*M B T T"],
+        attention_1: Float[Tensor, "*M B H T T"],
         usage: Float[Tensor, "*M B rows"],
-    ) -> tuple[Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
-        """Attention of `=` in layer 2, and the layer-2 score of what layer 1 copies from each position.
+    ) -> tuple[Float[Tensor, "*M B H T"], Float[Tensor, "*M B H copied_by T"]]:
+        """Attention of `=` in layer 2, and the layer-2 score of what each head of layer 1 copies from each position.
 
-        `scores` are those of 2C rows: embeddings, and layer 1's copies of them. Writes the last 2C columns of `usage`.
+        `scores` are those that each head gives to (1 + H) C rows: embeddings, and the copies of them by each head of
+        layer 1. Writes the last H (1 + H) C columns of `usage`.
         """
-        of_embeddings, of_copies = scores.split(self.C, -1)
-        copied_scores = collect(of_copies, tokens)  # (..., B, T)
-        by_layer_1 = (attention_1 * copied_scores.unsqueeze(-2)).sum(-1)  # what a key's copies add to its score
-        attention_2 = (collect(of_embeddings, tokens) + by_layer_1).softmax(-1)  # (..., B, T)
-        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)  # of each position's copies to `=`
-        of_rows = [spread(attention_2, tokens, self.C), spread(passed_on, tokens, self.C)]
-        usage[..., self.C + 1 :] = torch.cat(of_rows, -1)
+        rows, of_sources = self._by_source(scores), tokens[..., None, None, :]  # (..., B, H, 1 + H, C)
+        of_embeddings, copied_scores = collect(rows, of_sources).split([1, self.H], -2)  # (..., B, H, 1 or H, T)
+        # What the copies in a key add to its score.
+        by_layer_1 = torch.einsum("...hqk,...ghk->...gq", attention_1, copied_scores)
+        attention_2 = (of_embeddings.squeeze(-2) + by_layer_1).softmax(-1)  # (..., B, H, T)
+        # Of each position's copies to `=`.
+        passed_on = torch.einsum("...gq,...hqk->...ghk", attention_2, attention_1)
+        amounts = torch.cat([attention_2.unsqueeze(-2), passed_on], -2)  # (..., B, H, 1 + H, T)
+        usage[..., self.n_used_by_1 :] = spread(amounts, of_sources, self.C).flatten(-3)
         return attention_2, copied_scores
 
     def after_layer_1(
         self,
         embeddings: Float[Tensor, "*M C d"],
-        copied: Float[Tensor, "*M C d"],
+        copied: Float[Tensor, "*M H C d"],
         tokens: Int[Tensor, "*M B T"],
-        attention_1: Float[Tensor, "*M B T T"],
+        attention_1: Float[Tensor, "*M B H T T"],
     ) -> Float[Tensor, "*M B T d"]:
-        """The residual of every position after layer 1; `copied` is what layer 1 writes for each embedding."""
-        written = self._at_positions(copied, tokens)
-        return self._at_positions(embeddings, tokens) + attention_1.contiguous() @ written
+        """The residual of every position after layer 1; `copied` is what each head writes for each embedding."""
+        written = attention_1.contiguous() @ self._at_positions(copied, tokens)  # (..., B, H, T, d)
+        return self._at_positions(embeddings.unsqueeze(-3), tokens).squeeze(-3) + written.sum(-3)
 
     def layer_2_backward(
         self,
         g_usage: Float[Tensor, "*M B rows"],
         tokens: Int[Tensor, "*M B T"],
-        attention_1: Float[Tensor, "*M B T T"],
-        attention_2: Float[Tensor, "*M B T"],
-    ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
+        attention_1: Float[Tensor, "*M B H T T"],
+        attention_2: Float[Tensor, "*M B H T"],
+    ) -> tuple[Float[Tensor, "*M B all"], Float[Tensor, "*M B H T"], Float[Tensor, "*M B H copied_by T"]]:
         """The gradients of three quantities in `layer_2`: `scores`, the input of the softmax, and `passed_on`."""
         # `layer_2` line by line, from the end to the beginning.
-        g_embeddings, g_copies = g_usage[..., self.C + 1 :].split(self.C, -1)
-        g_passed_on = collect(g_copies, tokens)  # (..., B, T)
-        g_attention_2 = collect(g_embeddings, tokens) + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
-        g_position_scores = softmax_backward(g_attention_2, attention_2)
-        g_copied_scores = (g_position_scores.unsqueeze(-1) * attention_1).sum(-2)
-        g_scores = [spread(g_position_scores, tokens, self.C), spread(g_copied_scores, tokens, self.C)]
-        return torch.cat(g_scores, -1), g_position_scores, g_passed_on
+        g_rows, of_sources = self._by_source(g_usage[..., self.n_used_by_1 :]), tokens[..., None, None, :]
+        g_embeddings, g_passed_on = collect(g_rows, of_sources).split([1, self.H], -2)  # (..., B, H, 1 or H, T)
+        by_copies = torch.einsum("...hqk,...ghk->...gq", attention_1, g_passed_on)
+        g_position_scores = softmax_backward(g_embeddings.squeeze(-2) + by_copies, attention_2)  # (..., B, H, T)
+        g_copied_scores = torch.einsum("...gq,...hqk->...ghk", g_position_scores, attention_1)
+        g_amounts = torch.cat([g_position_scores.unsqueeze(-2), g_copied_scores], -2)
+        return spread(g_amounts, of_sources, self.C).flatten(-3), g_position_scores, g_passed_on
 
     def layer_1_backward(
         self,
         g_usage: Float[Tensor, "*M B rows"],
         tokens: Int[Tensor, "*M B T"],
-        attention_1: Float[Tensor, "*M B T T"],
-        attention_2: Float[Tensor, "*M B T"],
-        copied_scores: Float[Tensor, "*M B T"],
-        g_position_scores: Float[Tensor, "*M B T"],
-        g_passed_on: Float[Tensor, "*M B T"],
-    ) -> Float[Tensor, "*M C C"]:
-        """Gradient of layer 1's score table, which only `after_layer_1_backward` may read before `join`.
+        attention_1: Float[Tensor, "*M B H T T"],
+        attention_2: Float[Tensor, "*M B H T"],
+        copied_scores: Float[Tensor, "*M B H copied_by T"],
+        g_position_scores: Float[Tensor, "*M B H T"],
+        g_passed_on: Float[Tensor, "*M B H copied_by T"],
+    ) -> Float[Tensor, "*M H C C"]:
+        """Gradients of layer 1's score tables, which only `after_layer_1_backward` may read before `join`.
 
-        It is added up over the sequences from the gradient of every pair's score (query, key).
+        They are added up over the sequences from the gradient of every pair's score (query, key).
         """
         # Layer 1's attention is read by what a key passes on, by the scores of its copies, and at `=` by `usage`.
-        g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)  # (..., B, query, key)
-        g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
-        g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)
+        g_attention = torch.einsum("...gq,...ghk->...hqk", attention_2, g_passed_on)  # (..., B, H, query, key)
+        g_attention += torch.einsum("...gq,...ghk->...hqk", g_position_scores, copied_scores)
+        g_of_equals = g_usage[..., : self.n_used_by_1 - 1].unflatten(-1, (self.H, self.C))
+        g_attention[..., -1, :] += collect(g_of_equals, tokens.unsqueeze(-2))
         g_pairs = softmax_backward(g_attention, attention_1)
-        keys = tokens.unsqueeze(-2).expand(*tokens.shape, self.T)  # (..., B, query, key)
-        g_queries = spread(g_pairs, keys, self.C)  # (..., B, query, C)
-        g_table = g_queries.new_zeros(*tokens.shape[:-2], self.C, self.C)
+        g_queries = spread(g_pairs, tokens[..., None, None, :], self.C)  # (..., B, H, query, C)
+        g_queries = g_queries.movedim(-3, -4)  # (..., H, B, query, C)
+        g_table = g_queries.new_zeros(*tokens.shape[:-2], self.H, self.C, self.C)
         # The rows of tokens: each query's gradient is added to the row of its token.
-        query_tokens = tokens.flatten(-2).unsqueeze(-1).expand(*tokens.shape[:-2], -1, self.C)  # (..., B T, C)
+        query_tokens = tokens.flatten(-2)[..., None, :, None].expand(*g_table.shape[:-2], -1, self.C)  # (..., B T, C)
         g_table.scatter_add_(-2, query_tokens, g_queries.flatten(-3, -2))
         # The rows of positions, which all sequences have.
         g_table[..., self.K :, :] = g_queries.sum(-3)
@@ -229,13 +240,16 @@ class TensorKernels:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """For every position, (..., B, T, d), its token's row of a table (..., C, d) plus the row of the position."""
-        if table.dim() == 2:  # of one model
-            of_tokens = table[tokens]
-        else:
-            models = torch.arange(len(table), device=table.device)[:, None, None]  # (M, 1, 1)
-            of_tokens = table[models, tokens]
-        return of_tokens + table[..., None, self.K :, :]
+        """For every position, (..., B, heads, T, d), its token's row of each table (..., heads, C, d) plus its own."""
+        tables = table.flatten(0, -3)  # (M heads, C, d), or (heads, C, d) of one model
+        of_heads = tokens.unsqueeze(-3).expand(*table.shape[:-2], *tokens.shape[-2:])  # (..., heads, B, T)
+        place = torch.arange(len(tables), device=table.device)[:, None, None]
+        of_tokens = tables[place, of_heads.flatten(0, -3)].unflatten(0, table.shape[:-2])  # (..., heads, B, T, d)
+        return (of_tokens + table[..., None, self.K :, :]).movedim(-4, -3)
+
+    def _by_source(self, rows: Float[Tensor, "*M B all"]) -> Float[Tensor, "*M B H sources C"]:
+        """The (1 + H) C rows of each head of layer 2 by where they come from: the embeddings, each head of layer 1."""
+        return rows.unflatten(-1, (self.H, 1 + self.H, self.C))
 
 
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
@@ -244,7 +258,7 @@ def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
     Every position uses an amount, (..., T), of the row of its token, and the same amount of the row of the position,
     which is one of the last T.
     """
-    rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
+    rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens.expand(amounts.shape), amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts
     return rows
 
@@ -252,7 +266,7 @@ def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
 def collect(rows: Tensor, tokens: Tensor) -> Tensor:
     """For every position, (..., T), the entry of its token plus that of the position in `rows`: transposes `spread`."""
     C, T = rows.shape[-1], tokens.shape[-1]
-    return rows.gather(-1, tokens).add_(rows[..., C - T :])
+    return rows.gather(-1, tokens.expand(*rows.shape[:-1], T)).add_(rows[..., C - T :])
 
 
 def softmax_backward(grad: Tensor, probabilities: Tensor) -> Tensor:

@@ -34,8 +34,8 @@ class TritonKernels(CudaAttention):
 
     name = "triton"
 
-    def __init__(self, n_tokens: int, length: int, device: torch.device, tf32: bool = False):
-        super().__init__(n_tokens, length, device)
+    def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1, tf32: bool = False):
+        super().__init__(n_tokens, length, device, n_heads)
         self._has_large = not tf32 and torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
         self._second, self._third = torch.cuda.Stream(device), torch.cuda.Stream(device)
         self._busy = set[torch.cuda.Stream]()

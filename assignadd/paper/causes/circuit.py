@@ -26,9 +26,9 @@ from assignadd.config import Config, Task
 from assignadd.measures.addition import network_frequencies, restricted_to
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
-from assignadd.model.forward import CHUNK, table_forward, unstacked
+from assignadd.model.forward import CHUNK, unstacked
 from assignadd.model.stack import Stack
-from assignadd.model.table import Tables
+from assignadd.model.table import TableForward, Tables
 from assignadd.network import Network, per_network
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import operand_slots
@@ -162,7 +162,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 @torch.no_grad()
 def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[Tensor, "B N"]:
     """Answer logits of one model (a stack with M = 1) with only some parts kept."""
-    network = table_forward(model.config, model.flat.device)
+    network = TableForward(model.config, model.flat.device)
     weights = unstacked(model)
     tables = kept_tables(network.tables(weights), keep, model.config.task)
     logits = [network.forward(weights, chunk, tables).read(keep.around) for chunk in tokens.split(CHUNK)]
