@@ -123,7 +123,7 @@ sabotage: $(VENV)/.dev
 # Warnings, such as a link to nowhere, are errors. The report is that of the package's networks, which takes a minute or two.
 site: $(VENV)/.docs
 	$(BIN)/python docs/generate.py --site
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
+	$(BIN)/sphinx-build --write-all --fresh-env --quiet --fail-on-warning --keep-going --conf-dir docs . site
 	cd site && ../$(BIN)/assignadd explore -o explorer && ../$(BIN)/assignadd report census-six --n 1000 -o report
 	$(BIN)/python docs/head.py site
 	@echo site/index.html

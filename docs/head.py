@@ -51,8 +51,26 @@ def described(title: str, description: str, page: str) -> str:
     )
 
 
+# What the pages of Sphinx and furo lack for readers who use the keyboard or a screen reader.
+ACCESSIBLE = {
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    'role="heading">': 'role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
+    '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    '<div id="search-results">': '<h1>Search</h1><div id="search-results">',
+}
+
+
 def finish(site: Path) -> None:
-    """Describes the pages that Sphinx does not make, and writes the first page."""
+    """Makes the pages of Sphinx accessible, describes the other ones, and writes the first page."""
+    for path in site.rglob("*.html"):
+        if str(path.relative_to(site)) not in OTHERS:
+            text = path.read_text()
+            for found, better in ACCESSIBLE.items():
+                text = text.replace(found, better)
+            # A figure opens alone, where a small screen can zoom in.
+            path.write_text(re.sub(r'<img [^>]*src="([^"]+)"[^>]*>', r'<a href="\1">\g<0></a>', text))
     for page, (title, description) in OTHERS.items():
         text = (site / page).read_text()
         (site / page).write_text(text.replace("</title>", f"</title>\n{described(title, description, page)}", 1))

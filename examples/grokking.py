@@ -103,9 +103,9 @@ def main() -> None:
         mean = curves.group_by("step", maintain_order=True).mean()
         left.plot("step", "trained", data=mean, color=COLORS.grey, label="mean accuracy on trained pairs")
         left.plot("step", "power_of_five", data=mean, color=COLORS.orange, label="mean power of five frequencies")
-        left.set(xlabel="step", ylabel="accuracy on held-out pairs, by seed")
+        left.set(xlabel="step", ylabel="accuracy on held-out pairs, by seed", xticks=range(0, steps, 4000))
         middle.step(done, np.arange(1, len(done) + 1) / len(table), where="post")
-        middle.set(xlabel="step", ylabel="share of seeds that generalised", xlim=(0, steps), ylim=(0, 1.05))
+        middle.set(xlabel="step", ylabel="share that generalised", xticks=range(0, steps, 4000), ylim=(0, 1.05))
         right.hist(table["n"], bins=np.arange(-0.5, max(table["n"]) + 1))
         right.set(xlabel="frequencies", ylabel="seeds")
         for axes, of_paper in ((middle, 10_000), (right, 5)) if not args.quick else ():

@@ -33,8 +33,11 @@ def test_the_picture_has_the_size_that_is_shown():
 def site(tmp_path):
     for page in (*head.OTHERS, "docs/index.html"):
         (tmp_path / page).parent.mkdir()
-        (tmp_path / page).write_text("<title>x</title>")
-    (tmp_path / "docs" / "index.html").write_text(head.described("x", "y", "docs/index.html"))
+        (tmp_path / page).write_text("<title>x</title><pre>code</pre>")
+    (tmp_path / "docs" / "index.html").write_text(f"{head.described('x', 'y', 'docs/index.html')}<pre>code</pre>")
+    with (tmp_path / "docs" / "index.html").open("a") as page:
+        page.write('<img alt="b" src="a.svg">')
+    (tmp_path / "docs" / "a.svg").touch()
     (tmp_path / "share.png").touch()
     head.finish(tmp_path)
     return tmp_path
@@ -42,6 +45,9 @@ def site(tmp_path):
 
 def test_every_page_of_a_finished_site_is_described_and_the_first_leads_to_the_documentation(site):
     assert head.faults(site) == []
+    assert '<pre tabindex="0">code</pre>' in (site / "docs" / "index.html").read_text()
+    assert '<a href="a.svg"><img alt="b" src="a.svg"></a>' in (site / "docs" / "index.html").read_text()
+    assert "<pre>" in (site / "report" / "index.html").read_text()  # the report's own
     first = (site / "index.html").read_text()
     assert 'content="0; url=docs/index.html"' in first and tags(first)["og:image"] == "share.png"
     assert tags((site / "report" / "index.html").read_text())["og:title"].startswith("Assign &amp; Add: the report")
