@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli.options import positional
 from assignadd.cli.screen import Column, Output, Table, columns, say
-from assignadd.cli.sweep import ManyModels, plan_table
+from assignadd.cli.sweep import ManyModels, note_versions, plan_table
 from assignadd.cli.train import showing_sweep
 from assignadd.config.errors import UsageError, one_of, printable
 
@@ -99,7 +99,9 @@ class Study(ManyModels):
             sweep = planned.sweep
             say(f"{study.name}: {len(sweep.cells)} models of {sweep.config.optim.steps:,} steps each, into {out}")
         with showing_sweep(study.name, planned.jobs, self.quiet) as listener:
-            return run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
+            table = run_study(study, planned.sweep, out, planned.machines, listener, self.typed, self.path)
+        note_versions(table.provenance)
+        return table
 
     def _stored_table(self, study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
         """The table of a study in the first of these folders that has it."""

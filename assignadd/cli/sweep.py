@@ -106,7 +106,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import run_sweep
-        from assignadd.sweeps.results import TABLE, tally
+        from assignadd.sweeps.results import TABLE, read_provenance, tally
 
         planned = self.plan(sweep, out)
         if self.dry_run:
@@ -116,6 +116,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             note_not_defined(sweep.config)
         with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
             results = run_sweep(sweep, out, planned.machines, listener, self.typed)
+        note_versions(read_provenance(out))
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
         lines = [f"{counts['table']}: {counts['models']} models, {results.height:,} rows"]
         if has_code_of_user(sweep.config):
@@ -148,6 +149,14 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         if suggestion and not Path(self.what).exists():
             raise UsageError(f"no sweep and no file {self.what!r}{suggestion}")
         return sweep_from_file(Path(self.what), config, seeds)
+
+
+def note_versions(provenance: Mapping[str, Any]) -> None:
+    """Notes that networks of a table were trained, and measured, by different versions of this package."""
+    made_with = provenance["made_with"]
+    versions = {f"{process['assignadd']} ({str(process['commit'])[:8]})": None for process in made_with}
+    if len(versions) > 1:
+        note(f"different versions trained these networks, and may measure differently: {', '.join(versions)}")
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:

@@ -7,7 +7,6 @@ NAME.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,12 +19,12 @@ from torch import Tensor
 from assignadd.config import Config, UserError
 from assignadd.config.errors import RunError
 from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, dark_figure_rules
-from assignadd.runs.files import MOST_SETTINGS, claim_file, folder_inside, read_regular
+from assignadd.runs.files import claim_file, folder_inside
 from assignadd.study.study import Study
 from assignadd.study.table import ONSETS, StudyTable, study_frame
 from assignadd.sweeps.engine import Report, run_sweep
 from assignadd.sweeps.plan import Machines, Sweep
-from assignadd.sweeps.results import TABLE, read_results, write_results
+from assignadd.sweeps.results import read_provenance, read_results, write_results
 from assignadd.training.trainer import Observe
 from assignadd.user_file import user_module
 
@@ -98,7 +97,7 @@ def run_study(
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
     sweep_table = run_sweep(sweep, out, machines, report, command)
-    provenance = json.loads(read_regular(out, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
+    provenance = read_provenance(out)
     provenance |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
     write_results(study_frame(study, sweep, sweep_table), provenance, table_file(study, out))
     return read_study(study, out)

@@ -152,6 +152,11 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
     atomic.write(path.with_suffix(".json"), sealed(document.encode() + b"\n"))
 
 
+def read_provenance(folder: Path) -> dict[str, Any]:
+    """How the table of the sweep in a folder was made."""
+    return json.loads(read_regular(folder, Path(TABLE).with_suffix(".json").name, most=MOST_SETTINGS))
+
+
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance; a RunError unless both are as they were written."""
     json_path = path.with_suffix(".json")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from assignadd.cli import main
+from assignadd.runs import manifest
 from tests.runs.test_destination import everything
 
 OURS = """
@@ -37,7 +38,7 @@ def folder(tmp_path, monkeypatch):
     return path
 
 
-def test_the_command_plans_trains_continues_and_shows(folder, tmp_path, capsys):
+def test_the_command_plans_trains_continues_and_shows(folder, tmp_path, capsys, monkeypatch):
     out = ["--out", str(tmp_path / "here")]
     assert main(["study", str(folder), "--dry-run", "--json", "--device", "cpu", "--n-seeds", "3", *out]) == 0
     (planned,) = json.loads(capsys.readouterr().out)
@@ -50,7 +51,14 @@ def test_the_command_plans_trains_continues_and_shows(folder, tmp_path, capsys):
     assert first["cells"][0]["one (final)"] == 1
     assert {"figure.svg", "small.json", "small.parquet"} <= {p.name for p in (tmp_path / "here").iterdir()}
     assert main(["study", str(folder), *flags, "--json"]) == 0  # nothing is left to train
-    assert json.loads(capsys.readouterr().out) == [first]
+    again = capsys.readouterr()
+    assert json.loads(again.out) == [first] and "different versions" not in again.err
+    monkeypatch.setenv("ASSIGNADD_COMMIT", "another")
+    monkeypatch.setattr(manifest, "_git", lambda *command: "")
+    assert main(["study", str(folder), *flags, "--json", "--n-seeds", "2"]) == 0
+    more = capsys.readouterr()
+    assert [cell["models"] for cell in json.loads(more.out)[0]["cells"]] == [2, 2]
+    assert "different versions trained these networks" in more.err
 
 
 def test_showing_writes_nothing_unless_asked(folder, tmp_path, capsys):
