@@ -326,7 +326,7 @@ UNTESTABLE: Final = "cannot be tested"
 NOT_APPLICABLE: Final = "not applicable"  # to the architecture
 UNMEASURED: Final = "not measured yet"
 BROKEN: Final = "could not be measured"  # its measure raised an error
-SOME_SEEDS: Final = "holds in some seeds"  # of several networks whose verdicts differ
+SOME_SEEDS: Final = "differs by seed"  # of several networks whose verdicts differ
 
 
 def decided(holds: bool, fails: bool | None = None) -> Verdict:

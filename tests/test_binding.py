@@ -163,8 +163,8 @@ def test_the_first_screen_of_the_report_and_the_ledger(run, truth, models, capsy
     words = "".join(Reader(page.html()).words)
     verb = "binds" if n == 1 else "bind"
     binding, others = [[e for e, (_, b) in zip(models, truth, strict=True) if b == binds] for binds in (True, False)]
-    which = f": {names_of(binding)}" if binding and others else ""
-    counted = f"Of {len(truth)} networks {n} {verb} variables{which}."
+    which = f": {names_of(binding)}" if binding else ""
+    counted = f"{n} of {len(truth)} networks {verb} variables{which}."
     assert (f"{names_of(models)}, binds variables." if len(truth) == n == 1 else counted) in words
     assert (f"on the others: {names_of(others)}." in words) == bool(binding and others)
     others = [f"seed {e.seed} of {e.name}" for e in others]

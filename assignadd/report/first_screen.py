@@ -14,7 +14,7 @@ from assignadd.network import Network
 from assignadd.report.beside import ARXIV, BESIDE
 from assignadd.report.claims_table import TONES, count_verdicts, group
 from assignadd.report.page import Answer, Page, Picture, number
-from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
+from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 from assignadd.task import examples
 from assignadd.task.evalsets import LABELS
 from assignadd.task.text import render
@@ -79,6 +79,8 @@ QUESTIONS = (
     ),
 )  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
+# The answer by the verdict of the claim.
+WORDS = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided"}
 # Verdicts that decide nothing.
 OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 
@@ -102,12 +104,12 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
 
 def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:
     """The answer to a question, whose claim has this record."""
+    counts = Counter(result.verdict for result in record.by_seed)
     verdict = group(record.verdict)
     if verdict == SOME_SEEDS:
-        n_holding = Counter(result.verdict for result in record.by_seed)[HOLDS]
-        words = f"in {n_holding} of {len(record.by_seed)} seeds"
+        words = ", ".join(f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict])
     else:
-        words = {HOLDS: "yes", FAILS: "no"}.get(verdict, verdict)
+        words = WORDS.get(verdict, verdict)
     if record.value is None:
         text = record.claim
     else:
@@ -127,10 +129,10 @@ def _shown(record: Record, scale: float, unit: str) -> str:
     about = []
     if record.low is not None and record.high is not None and record.low != record.high:
         about.append(f"{number(scale * record.low, 3)} to {number(scale * record.high, 3)}{unit}")
-    if record.unit == "pairs":
+    if record.seeds > 1 and record.unit != "seeds":
+        about.append(f"median of {record.seeds} seeds")
+    if record.unit in ("pairs", "seeds"):
         about.append(record.sample)
-    elif record.seeds > 1:
-        about.append(f"{record.seeds} seeds")
     return f"{value} ({', '.join(about)})" if about else value
 
 
@@ -206,17 +208,15 @@ def _add_summary(page: Page, networks: Sequence[Network]) -> None:
     binding = [network for network in networks if binds(network)]
     others = [network for network in networks if not binds(network)]
     if len(networks) == 1:
-        page.text(
-            f"The network of this page, {names_of(networks)}, {'binds' if binding else 'does not bind'} variables."
-        )
+        said = f"The network of this page, {names_of(networks)}, {'binds' if binding else 'does not bind'} variables."
     else:
-        which = f": {names_of(binding)}" if binding and others else ""
-        page.text(f"Of {len(networks)} networks {len(binding)} bind{'s' * (len(binding) == 1)} variables{which}.")
+        verb = "binds" if len(binding) == 1 else "bind"
+        said = f"{len(binding)} of {len(networks)} networks {verb} variables"
+        said += f": {names_of(binding)}." if binding else "."
     if others and binding:
-        page.text(
-            f"Claims about binding are judged on those, as they cannot be tested on the others: {names_of(others)}."
-        )
+        said += f" Claims about binding cannot be tested on the others: {names_of(others)}."
     elif others:
-        page.text("That is a result, not an error; claims about binding cannot be tested.")
+        said += " That is a result, not an error; claims about binding cannot be tested."
     if len(networks) > 1:
-        page.text(f"Figures of one network show {names_of(networks[:1])}.")
+        said += f" Figures of one network show {names_of(networks[:1])}."
+    page.text(said)

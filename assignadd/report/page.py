@@ -126,7 +126,7 @@ class Page:
     def labels(self, words: str, labels: Sequence[tuple[str, str]]) -> None:
         """Adds words, then labels in the colours of verdicts: each its text and its tone (good, bad, mixed or none)."""
         shown = " ".join(tag("span", escape(text), class_=f"verdict {tone}".strip()) for text, tone in labels)
-        self._parts.append(tag("p", f"{marked(words)} {shown}"))
+        self._parts.append(tag("p", f"{marked(words)} {shown}", class_="labels"))
 
     def banner(self, text: str) -> None:
         """Adds a remark that a reader must not miss."""
@@ -162,9 +162,10 @@ class Page:
         self._scripted = True
 
     @contextmanager
-    def folded(self, summary: str) -> Iterator[None]:
-        """What is added in the body of the `with` is in a part that unfolds."""
-        self._parts.append(f"<details>{tag('summary', marked(summary))}")
+    def folded(self, summary: str, in_pairs: bool = False) -> Iterator[None]:
+        """What is added in the body of the `with` is in a part that unfolds; figures may be side by side in it."""
+        opening = '<details class="pairs">' if in_pairs else "<details>"
+        self._parts.append(opening + tag("summary", marked(summary)))
         yield
         self._parts.append("</details>")
 

@@ -177,7 +177,7 @@ def write_page(
     page.heading("Accuracy at the end")
     _add_final_table(page, shown)
     if curves[1:]:
-        with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})"):
+        with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})", in_pairs=True):
             for picture in curves[1:]:
                 page.picture(picture)
     _name_those_without_curves(page, shown)

@@ -106,11 +106,11 @@ def test_a_verdict_can_be_shown_alone(opened):
     def show(name: str) -> None:
         opened.locator(".filters button", has_text=name).click()
 
-    show("holds in some seeds")
+    show("differs by seed")
     assert ids(opened) == ["minus", "tiny"]
     header(opened, "verdict").locator("button").click()
     assert ids(opened) == ["tiny", "minus"]
-    assert opened.locator('.filters [aria-pressed="true"]').first.inner_text() == "holds in some seeds (2)"
+    assert opened.locator('.filters [aria-pressed="true"]').first.inner_text() == "differs by seed (2)"
     opened.locator(".filters button", has_text="all").first.click()
     assert len(ids(opened)) == len(RECORDS)
 
@@ -124,7 +124,7 @@ def test_words_are_searched_within_a_verdict_and_a_link_shows_its_row(opened):
     search.fill("")
     opened.locator(".filters button", has_text="not as the paper says").click()
     assert ids(opened) == ["ten", "minus", "tiny"]
-    opened.locator(".filters button", has_text="holds in some seeds").click()
+    opened.locator(".filters button", has_text="differs by seed").click()
     assert ids(opened) == ["minus", "tiny"]
     opened.evaluate("location.hash = '#claim-nine'")
     opened.wait_for_function("() => !document.getElementById('claim-nine').hidden")

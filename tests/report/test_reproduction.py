@@ -77,7 +77,7 @@ def test_contents_come_first_and_every_claim_last(report):
     inner = [a["href"][1:] for a in reader.named("a") if a["href"].startswith("#section-")]
     assert len(inner) >= len(headings) and set(inner) <= ids
     assert report.networks[0].run.provenance["torch"] in words
-    assert "Of 2 networks 0 bind variables." in words and "That is a result, not an error" in words
+    assert "0 of 2 networks bind variables." in words and "That is a result, not an error" in words
 
 
 def test_the_report_is_about_the_paper_and_has_no_figures_of_our_studies(report):
@@ -159,7 +159,7 @@ def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, page_
     store_result(learned, binds, True)
     words = "".join(Reader(page_of(report.networks)).words)
     assert f"Figures of one network show seed {learned.seed} of" in words
-    assert f"Of 2 networks 1 binds variables: seed {learned.seed} of" in words and "the others: seed 0 of" in words
+    assert f"1 of 2 networks binds variables: seed {learned.seed} of" in words and "the others: seed 0 of" in words
 
 
 def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, page_of, monkeypatch):

@@ -147,11 +147,10 @@ class _Arrow:
 
 ASPECT = 4.0  # a unit of x is as long on paper as this many units of y
 HALF_LABEL = 0.13  # half the width of a number, in units of x
-LABEL = (2 * HALF_LABEL, 0.42)  # width and height of a number with some space around it, in units of x and y
 
 
 def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
-    """A place (x, y) on each arrow for its number, far from other arrows, and not on numbers placed before."""
+    """A place (x, y) on each arrow for its number, far from other arrows and from numbers placed before."""
     lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]  # (60, 2) each
     placed: list[np.ndarray] = []
     for i, arrow in enumerate(arrows):
@@ -164,8 +163,6 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
         distances = np.linalg.norm((candidates[:, None] - obstacles) * (ASPECT, 1.0), axis=-1).min(1)
         # A distance of 0.6 is enough; among places with that, the one nearest to the middle of the arrow.
         score = np.minimum(distances, 0.6) - 0.1 * np.abs(shares - 0.45)
-        for place in placed:
-            score -= (np.abs(candidates - place) < LABEL).all(-1)  # it would cover that number
         placed.append(candidates[int(score.argmax())])
     return placed
 

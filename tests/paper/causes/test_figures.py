@@ -1,5 +1,7 @@
 """The figures on causes draw the numbers they are given."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from assignadd.paper.causes.figures import (
     interchange_data,
 )
 from assignadd.paper.causes.interchange import ELSEWHERE, Interchange
-from assignadd.paper.causes.paths import EMBEDDING, LOGITS, MLP2, VALUE, Path
+from assignadd.paper.causes.paths import EMBEDDING, KEY, LAYER_1, LOGITS, MLP2, VALUE, Path
 from assignadd.report.reproduction import CAUSES
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
@@ -66,6 +68,22 @@ def test_circuit():
         axes = made.add_subplot()
         draw_circuit(data, axes)
         assert {"0.50", "0.97"} <= set(written(axes)) and "0.00" not in written(axes)  # what is worth nothing
+
+
+def test_numbers_on_arrows_that_lie_close_do_not_cover_each_other():
+    """With the paths of `small-trajectory` through the rows of the operands."""
+    effects = {
+        ("first", KEY, "="): 0.43, ("first", VALUE, "="): 0.47, ("first", LAYER_1, "="): 0.18,
+        ("first", LAYER_1, "second"): 0.09, ("second", KEY, "="): 0.34, ("second", VALUE, "="): 0.47,
+        ("second", LAYER_1, "="): 0.47,
+    }  # fmt: skip
+    with figure(7, 4.4) as made:
+        axes = made.add_subplot()
+        draw_circuit(circuit_data({Path(EMBEDDING, *words): effect for words, effect in effects.items()}), axes)
+        made.draw_without_rendering()
+        numbers = [text.get_window_extent() for text in axes.texts if text.get_text().startswith("0.")]
+    assert len(numbers) == len(effects)
+    assert not any(one.overlaps(other) for one, other in combinations(numbers, 2))
 
 
 def test_every_figure_has_a_name_of_its_own():
