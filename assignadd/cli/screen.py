@@ -116,9 +116,9 @@ def columns(*names: str) -> list[Column]:
     return [Column(name) for name in names]
 
 
-def facts(title: str, values: Mapping[str, Any], caption: str = "") -> Table:
+def facts(title: str, values: Mapping[str, Any]) -> Table:
     """A table with two columns: the names and the values of a mapping."""
-    return Table(title, columns("what", "value"), list(values.items()), caption)
+    return Table(title, columns("what", "value"), list(values.items()))
 
 
 def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequence[int], caption: str = "") -> Table:
