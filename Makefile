@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray lint check browser site article handout reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray test-lens lint check browser site article handout reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -59,6 +59,19 @@ test-slow: $(VENV)/.dev
 
 test-ray: $(VENV)/.ray $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sweeps/test_cluster.py
+
+# Beside the pinned version: each in a folder of its own, with what it needs in another version. No dependencies are
+# installed with them, so that torch stays the one that is there.
+LENS_2 := transformer-lens==2.18.0 better-abc==0.0.3 transformers==4.57.1 huggingface-hub==0.36.2 tokenizers==0.22.2 datasets==3.6.0 fsspec==2025.3.0
+LENS_3 := transformer-lens==3.9.0 better-abc==0.0.3
+test-lens: $(VENV)/lens-2 $(VENV)/lens-3
+	@for version in 2 3; do \
+		PYTHONPATH=$(VENV)/lens-$$version OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/runs/test_lens_bridge.py || exit 1; \
+	done
+
+$(VENV)/lens-%: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $@ $(LENS_$*)
+	@touch $@
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:

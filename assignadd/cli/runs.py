@@ -120,7 +120,7 @@ class Verify(OneRun, Printing):
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Convert TransformerLens 2.x state dicts (FILE.pth) to one run, a checkpoint each.
+    """Convert state dicts of TransformerLens 2 or 3 (FILE.pth) to one run, a checkpoint each.
 
     Only tensors are read (weights_only); shapes, names and zero biases are checked.
     """

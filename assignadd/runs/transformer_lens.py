@@ -1,14 +1,14 @@
-"""Networks of TransformerLens: state dicts of 2.x (`.pth`) as a finished run, and models of 4 in both directions.
+"""Networks of TransformerLens: state dicts (`.pth`) as a finished run, and models of 2 to 4 in both directions.
 
 The one place where a pickle is read, with `weights_only`, which builds tensors and nothing else. What our model
 does not have (biases, an MLP after a layer without one) must be present as zeros or not at all.
 
-Models of TransformerLens 4 are bridges around its own ("native") architecture. They have the same weights, and
-activations under the same hook names; only at `hook_attn_scores` TransformerLens 4.3 has the attention pattern instead
-of the scores. A native model has an MLP in every layer and biases everywhere: what ours does not have is zero there,
-which changes no bit of a sum. For models with one head and without biases and norms, as the paper's, logits are the
-same bit for bit; others differ in the last rounding, as a native model adds a bias or the heads within a matrix product
-and writes a norm differently.
+A HookedTransformer (2 and 3) has our names and shapes. Models of TransformerLens 4 are bridges around its own
+("native") architecture, with the same weights and the same hook names; only at `hook_attn_scores` TransformerLens 4.3
+has the attention pattern instead of the scores. There, every layer has an MLP if one has, and there are biases
+everywhere: what ours does not have is zero, which changes no bit of a sum. For models with one head and without biases
+and norms, as the paper's, logits are the same bit for bit; others differ in the last rounding, as a bias or the heads
+are added within a matrix product and a norm is written differently.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ LAST, LAST_STEP = "model_state_dict.pth", 40_000
 LAYER = r"blocks\.(0|[1-9][0-9]*)"
 # Weights that a model of TransformerLens may have and ours has not: they must be zero.
 ABSENT = re.compile(LAYER + r"\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
-# The causal mask, and the score of what it hides, which TransformerLens 2.x saves with the weights.
+# The causal mask, and the score of what it hides, which TransformerLens 2 and 3 save with the weights.
 MASK = re.compile(LAYER + r"\.attn\.(mask|IGNORE)")
 LENS = "transformer_lens"
 # Our names of the norms, and theirs.
@@ -150,7 +151,7 @@ def _is_state_dict(loaded: Any) -> bool:
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
-    """Why these tensors, by their names in TransformerLens 2.x, are not the weights of a model with these settings.
+    """Why these tensors, by their names in TransformerLens 2 and 3, are not the weights of a model with these settings.
 
     None where they are. Masks, and zeros where our model has no weight, are accepted.
     """
@@ -189,18 +190,28 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def to_transformer_lens(model: Transformer) -> Any:
-    """A TransformerBridge of TransformerLens 4 with the weights of the model, as copies."""
-    if not lens_installed():
-        raise UsageError("TransformerLens is not installed: pip install 'assignadd[lens]'")
-    native: Any = import_module(f"{LENS}.model_bridge.sources.native")
-    convert = import_module(f"{LENS}.utilities.tl_checkpoint_conversion").convert_tl_checkpoint
-    bridge = native.boot(lens_config(model.config), device=model.device, dtype=model.embed.W_E.dtype)
-    with torch.no_grad():
-        for parameter in bridge.parameters():
-            parameter.zero_()  # what our model does not have, such as biases, stays zero
+    """A model of the installed TransformerLens with our weights, as copies.
+
+    It is a HookedTransformer of TransformerLens 2 or 3, or a TransformerBridge of 4.
+    """
     weights = {name: weight.detach() for name, weight in model.state_dict().items()}
-    bridge.load_state_dict(bridge.state_dict() | convert(weights, bridge.cfg))
-    return bridge.eval()
+    place: dict[str, Any] = {"device": str(model.device), "dtype": model.embed.W_E.dtype}
+    if _lens_version() < 4:
+        config = lens_config(model.config, "HookedTransformerConfig", init_weights=False, **place)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # TransformerLens 3 says what 4 will have instead
+            network = import_module(LENS).HookedTransformer(config)
+    else:
+        native: Any = import_module(f"{LENS}.model_bridge.sources.native")
+        convert = import_module(f"{LENS}.utilities.tl_checkpoint_conversion").convert_tl_checkpoint
+        # The seed is that of weights that are replaced: the caller's random numbers stay as they are.
+        network = native.boot(lens_config(model.config, seed=0), **place)
+        weights = convert(weights, network.cfg)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()  # what our model does not have, such as biases, stays zero
+    network.load_state_dict(network.state_dict() | weights)
+    return network.eval()
 
 
 def lens_installed() -> bool:
@@ -208,26 +219,42 @@ def lens_installed() -> bool:
     return find_spec(LENS) is not None
 
 
-def lens_config(config: Config) -> Any:
-    """The TransformerBridgeConfig of a model with these settings; a ConfigError for what their models cannot have."""
+def _lens_version() -> int:
+    """The first number of the version of TransformerLens; a UsageError for one that cannot be used here."""
+    if not lens_installed():
+        raise UsageError("TransformerLens is not installed: pip install 'assignadd[lens]'")
+    number = version("transformer-lens")
+    major = int(number.partition(".")[0])
+    if not 2 <= major <= 4:
+        raise UsageError(f"TransformerLens {number} is installed, expected 2, 3 or 4: pip install 'assignadd[lens]'")
+    try:
+        import_module(LENS)
+    except Exception as error:  # whatever another version of a package that it needs makes it raise
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise UsageError(f"TransformerLens {number} is installed and cannot be imported: {why}") from error
+    return major
+
+
+def lens_config(config: Config, kind: str = "TransformerBridgeConfig", **more: Any) -> Any:
+    """The settings of a model, as this class of TransformerLens; a ConfigError for what its models cannot have."""
     model, task = config.model, config.task
     widths = {width for width in model.d_mlp if width is not None}  # of the layers that have an MLP
     if len(widths) > 1:
-        raise ConfigError("model.d_mlp", model.d_mlp, "one width: native models of TransformerLens have no other")
+        raise ConfigError("model.d_mlp", model.d_mlp, "one width: models of TransformerLens have no other")
     if model.activation == "abs":
-        raise ConfigError("model.activation", "abs", "relu or gelu: native models of TransformerLens have no other")
+        raise ConfigError("model.activation", "abs", "relu or gelu: models of TransformerLens have no other")
     if not model.direct_path:
-        raise ConfigError("model.direct_path", False, "true: native models of TransformerLens add every MLP's output")
-    return import_module(LENS).TransformerBridgeConfig(
+        raise ConfigError("model.direct_path", False, "true: models of TransformerLens add every MLP's output")
+    return getattr(import_module(LENS), kind)(
         d_model=model.d_model, n_layers=model.n_layers, n_heads=model.n_heads, d_head=model.d_head,
         d_mlp=max(widths, default=None), attn_only=not widths, act_fn=model.activation, n_ctx=task.length,
         d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus, normalization_type=NORMS[model.norm], eps=NORM_EPS,
-        seed=0,  # of weights that are replaced: the caller's random numbers stay as they are
+        **more,
     )  # fmt: skip
 
 
 def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> Transformer:
-    """The model of a state dict of TransformerLens: of a bridge (4.x), or by the names of 2.x (`blocks.0.attn.W_Q`).
+    """The model of a state dict of TransformerLens: of a bridge (4), or by the names of 2 and 3 (`blocks.0.attn.W_Q`).
 
     Shapes, names and zeros where the model has no weight are checked; TransformerLens need not be installed.
     """
@@ -242,14 +269,14 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
             raise RunError(f"the state dict does not fit the configuration: {name} has shape {shape}") from error
         weights[name_in_2x] = weight
     if len(weights) < len(state_dict):
-        raise RunError("the state dict has a weight twice, by its name in TransformerLens 2.x and by that in 4")
+        raise RunError("the state dict has a weight twice, by its name in TransformerLens 2 and 3 and by that in 4")
     if problem := state_dict_problem(weights, config):
         raise RunError(f"the state dict does not fit the configuration: {problem}")
     return Transformer(config, {name: weights[name] for name in weight_shapes(config)})
 
 
 def _as_in_2x(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
-    """A weight of TransformerLens 4 with the name and the shape that it has in 2.x; any other is left unchanged."""
+    """A weight of TransformerLens 4 with the name and the shape that it has in 2 and 3; any other is left unchanged."""
     heads = (config.model.n_heads, config.model.d_head)
     match name.split("."):
         case ["embed", "weight"]:

@@ -1,6 +1,11 @@
-"""Networks in TransformerLens 4 and back: the same function, hook names, activations and weights."""
+"""Networks in TransformerLens and back: the same function, hook names, activations and weights.
 
+The tests are the same for TransformerLens 2, 3 and 4; `make test-lens` runs them with the first two.
+"""
+
+import warnings
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 import torch
@@ -30,8 +35,12 @@ def tokens_for(model: Transformer, n: int) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def lens():
-    pytest.importorskip("transformer_lens", reason=NO_LENS, exc_type=ImportError)
+def lens() -> int:
+    """The first number of the version of TransformerLens."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of older versions and what they need
+        pytest.importorskip("transformer_lens", reason=NO_LENS, exc_type=ImportError)
+    return int(version("transformer-lens").partition(".")[0])
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +53,23 @@ def bridge(lens, shipped):
     return assignadd.to_transformer_lens(shipped)
 
 
+def test_it_is_the_model_of_the_installed_version(bridge, lens):
+    assert type(bridge).__name__ == ("TransformerBridge" if lens == 4 else "HookedTransformer")
+
+
 @torch.no_grad()
-def test_logits_and_activations_are_those_of_our_model(bridge, shipped):
+def test_logits_and_activations_are_those_of_our_model(bridge, shipped, lens):
     tokens = tokens_for(shipped, 7)
     (logits, cache), (theirs, their_cache) = shipped.run_with_cache(tokens), bridge.run_with_cache(tokens)
     torch.testing.assert_close(theirs, logits, rtol=1e-5, atol=1e-4)  # equal bit for bit on the machines we have
     for name, activation in cache.items():
-        # TransformerLens 4.3 reports the pattern in place of the scores.
-        ours = cache[name.replace("attn_scores", "pattern")]
         assert their_cache[name].shape == activation.shape, name
+        ours = activation
+        if name.endswith("attn_scores"):
+            # TransformerLens 4.3 reports the pattern in place of the scores; 2 and 3 have hidden what comes later.
+            later = torch.ones(activation.shape[-2:], dtype=torch.bool).triu(1)
+            pattern = cache[name.replace("attn_scores", "pattern")]
+            ours = pattern if lens == 4 else activation.masked_fill(later, -torch.inf)
         torch.testing.assert_close(their_cache[name], ours, rtol=1e-5, atol=1e-4)
 
 
@@ -93,6 +110,12 @@ def test_every_architecture_goes_there_and_back(lens, settings):
     assert all(torch.equal(back[name], weight) for name, weight in model.state_dict().items())
 
 
+def test_random_numbers_of_the_caller_stay_as_they_are(lens):
+    model, before = another(), torch.get_rng_state()
+    assignadd.to_transformer_lens(model)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_two_widths_are_refused(lens):
     with pytest.raises(ConfigError, match=r"model.d_mlp = \(3, 5\): expected one width"):
         assignadd.to_transformer_lens(another(d_mlp=(3, 5)))
@@ -123,9 +146,11 @@ def bridge_names(model: Transformer) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_back_from_the_names_of_a_bridge_and_of_transformer_lens_2():
+def test_back_from_the_names_of_a_bridge_and_of_transformer_lens_2_and_3():
     model = another(n_heads=2, d_head=3)
-    for state_dict in (bridge_names(model), model.state_dict() | {"unembed.b_U": torch.zeros(SMOKE.task.modulus)}):
+    hooked = model.state_dict() | {"unembed.b_U": torch.zeros(SMOKE.task.modulus)}
+    empty_mask = {"blocks.0.attn.mask": torch.zeros(0, 0, dtype=torch.bool)}  # as TransformerLens 3 has it
+    for state_dict in (bridge_names(model), hooked, hooked | empty_mask):
         back = assignadd.from_transformer_lens(state_dict, model.config).state_dict()
         assert all(torch.equal(back[name], weight) for name, weight in model.state_dict().items())
 
@@ -154,4 +179,23 @@ def test_what_our_model_cannot_hold_is_refused():
 def test_without_transformer_lens_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("assignadd.runs.transformer_lens.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'assignadd\[lens\]'"):
+        assignadd.to_transformer_lens(another())
+
+
+@pytest.mark.parametrize("number", ["1.19.0", "5.0.0"])
+def test_another_version_is_refused_in_one_line(monkeypatch, number):
+    monkeypatch.setattr("assignadd.runs.transformer_lens.find_spec", lambda name: name)
+    monkeypatch.setattr("assignadd.runs.transformer_lens.version", lambda name: number)
+    with pytest.raises(UsageError, match=rf"TransformerLens {number} is installed, expected 2, 3 or 4: pip install"):
+        assignadd.to_transformer_lens(another())
+
+
+def test_a_version_that_cannot_be_imported_is_named(monkeypatch):
+    def broken(name):
+        raise AttributeError("module transformers has no attribute TRANSFORMERS_CACHE\n\nand more")
+
+    monkeypatch.setattr("assignadd.runs.transformer_lens.find_spec", lambda name: name)
+    monkeypatch.setattr("assignadd.runs.transformer_lens.version", lambda name: "2.15.4")
+    monkeypatch.setattr("assignadd.runs.transformer_lens.import_module", broken)
+    with pytest.raises(UsageError, match=r"TransformerLens 2.15.4 .*: AttributeError: module .*TRANSFORMERS_CACHE$"):
         assignadd.to_transformer_lens(another())
