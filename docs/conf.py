@@ -28,15 +28,19 @@ html_use_index = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 root_doc = "docs/index"
-FINDINGS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("findings/*/README.md"))
+# In the order of their index.
+FINDINGS = re.findall(r"\]\((\w+/README)\.md\)", (ROOT / "findings" / "README.md").read_text())
 OTHERS = [
     "CONTRIBUTING.md", "README.md", "assignadd/results/README.md", "benchmarks/README.md", "examples/results/README.md",
 ]  # fmt: skip
-include_patterns = [*OTHERS, "docs/*.md", "findings/*.md", *FINDINGS]
+include_patterns = [*OTHERS, "docs/*.md", "findings/*.md", "findings/*/README.md"]
 exclude_patterns = [".*", "runs", "site", "**/node_modules"]
 myst_heading_anchors = 4
 # Pages that only the site has, under the heading of index.md where they belong (docs/generate.py).
-OF_SITE = {"Look it up": ["commands", "data", "studies"]}
+OF_SITE = {
+    "Results": ["../findings/README", "../findings/METHODS"],
+    "Look it up": ["commands", "data", "studies"],
+}
 
 
 def for_the_site(app: object, page: str, source: list[str]) -> None:
@@ -44,19 +48,21 @@ def for_the_site(app: object, page: str, source: list[str]) -> None:
 
     The workflow that publishes the site knows the repository, so that notebooks can be opened from there.
     """
-    source[0] = source[0].replace("COLAB", in_colab(os.environ.get("GITHUB_REPOSITORY")))
-    source[0] = re.sub(r"<!-- site\n(.*?)-->", r"\1", source[0], flags=re.DOTALL)
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        source[0] = source[0].replace("COLAB", in_colab(repository))
+    source[0] = re.sub(r"<!-- site\n((?:(?!COLAB).)*?)-->", r"\1", source[0], flags=re.DOTALL)
     source[0] = re.sub(r"^\[!\[.*\n\n", "", source[0], flags=re.MULTILINE)
     if page == root_doc:
         add_contents(source)
+    if page == "findings/README":
+        source[0] += contents("Findings", FINDINGS)
 
 
-def in_colab(repository: str | None) -> str:
-    """Links that open each notebook of a repository, OWNER/NAME, in Colab; without one, when there will be links."""
+def in_colab(repository: str) -> str:
+    """Links that open each notebook of a repository, OWNER/NAME, in Colab."""
     start = f"https://colab.research.google.com/github/{repository}/blob/main/notebooks"
     names = [path.name for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
-    links = [f'<a href="{start}/{name}">notebook {name[0]}</a>' for name in names]
-    return ", ".join(links) if repository else "once this site is published from a public repository."
+    return ", ".join(f'<a href="{start}/{name}">notebook {name[0]}</a>' for name in names)
 
 
 # Words of the glossary that pages link where they first use them: how each begins, and how its row begins.
@@ -65,7 +71,7 @@ GLOSSED = {
     "bind": "bind", "stuck": "stuck", "spike": "spike", "onset": "onset", "progress measure": "progress measure",
     "circuit": "circuit", "isolated adder": "isolated adder", "verdict": "verdict", "ledger": "ledger",
     "census": "census", "exam": "exam", "preset": "preset", "trajector": "trajectory", "stack": "stack",
-    "cells": "cell", "fresh seed": "exploratory, fresh",
+    "fresh seed": "exploratory, fresh",
 }  # fmt: skip
 WORD = re.compile(rf"\b(held[ -]out|(?!held)(?:{'|'.join(GLOSSED)})(?:s|ing|y|ies)?)\b")
 
@@ -113,16 +119,8 @@ def add_contents(source: list[str]) -> None:
         pages = [name for name in linked if name not in listed]
         listed += pages
         source[0] += contents(caption, pages)
-    source[0] += contents(
-        "The findings", [elsewhere(path) for path in ["findings/README.md", "findings/METHODS.md", *FINDINGS]]
-    )
     more = [path.stem for path in sorted(Path(__file__).parent.glob("*.md")) if path.stem not in (*listed, "index")]
-    source[0] += contents("More", [*more, *map(elsewhere, OTHERS)])
-
-
-def elsewhere(path: str) -> str:
-    """A page outside docs/, as a table of contents names it."""
-    return f"../{path.removesuffix('.md')}"
+    source[0] += contents("More", [*more, *(f"../{path.removesuffix('.md')}" for path in OTHERS)])
 
 
 def contents(caption: str, pages: list[str]) -> str:

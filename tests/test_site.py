@@ -89,4 +89,7 @@ def test_notebooks_open_in_colab_where_the_repository_is_known(monkeypatch):
         r'href="https://colab.research.google.com/github/somebody/assignadd/blob/main/([^"]+)"', source[0]
     )
     assert len(links) == 3 and all((ROOT / link).is_file() for link in links)
-    assert "<a" not in conf.in_colab(None)
+    monkeypatch.delenv("GITHUB_REPOSITORY")
+    source = ["<!-- site\nCOLAB\n-->\n\n<!-- site\nB\n-->\n"]
+    conf.for_the_site(None, "docs/teach", source)
+    assert source == ["<!-- site\nCOLAB\n-->\n\nB\n\n"]
