@@ -87,7 +87,7 @@ class Study(ManyModels):
         return self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
 
     def _summary(self, study: StatedStudy, out: Path) -> dict[str, Any]:
-        """What --dry-run prints of a study."""
+        """The plan of a study in numbers, by name, as --dry-run prints it."""
         return self._plan(study, out).dry_run() | {"out": str(out), "study": study.name}
 
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:

@@ -248,7 +248,7 @@ def accepted(section: str, name: str) -> str | None:
 
 
 def _check_of(setting_field: Field[Any]) -> Callable[[Any], bool] | None:
-    """What says if a value has the field's type and is within its limits; None for a field with a check of its own."""
+    """A test whether a value has the field's type and is within its limits; None for a field with rules of its own."""
     limits = setting_field.metadata
     if "low" in limits:
         low, high = limits["low"], limits["high"]
@@ -426,7 +426,7 @@ class Member:
         return with_settings(base, dict(of_stack)), member
 
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
-        """Its settings in which the models of a stack may not differ, and this model with the others alone."""
+        """The settings that all models of a stack must share, and this model with the rest of its settings."""
         of_stack = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
         of_model = {name: value for name, value in self.settings if name in PER_MODEL}
         return of_stack, Member(self.seed, of_model) if of_stack else self

@@ -104,7 +104,7 @@ class Run:
 
     @property
     def address(self) -> str:
-        """What opens the run again: its folder, or `hf://OWNER/NAME@COMMIT`."""
+        """The address at which the run can be opened again: its folder, or `hf://OWNER/NAME@COMMIT`."""
         return self.source.address if self.source else str(self.path)
 
     @property

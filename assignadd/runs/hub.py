@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
     @property
     def address(self) -> str:
-        """What a user types for it."""
+        """The source as a user types it: `hf://OWNER/NAME`, and `@` before the revision if there is one."""
         return f"{SCHEME}{self.repository}" + f"@{self.revision}" * bool(self.revision)
 
     def fetch(self, name: str, file: Blob, most: int, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a model of a sweep takes: operations, memory, and on this machine's CPU seconds."""
+"""How much a model of a sweep costs: operations, memory, and seconds on the CPU of this machine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from assignadd.training.loop import last_evaluations
 from assignadd.training.speed import flops, forward_flops
 from assignadd.training.trainer import Trainer
 
-# The models that are timed together, the least time for which they train, the steps for which sequences are drawn, and
-# the sequences of two short exams.
+# In `seconds_on_cpu`: the models that are timed together, the least time for which they train, the steps for which
+# sequences are drawn, and the sequences per set of two exams, far fewer than after training.
 SAMPLE, SECONDS, DRAWN, SHORT, LONGER = 8, 0.3, 16, 50, 550
-# Seconds of a stack beside its models: the start of its process, its folder and commits.
+# The seconds that a stack takes beside its models: to start its process, to write its folder and commits.
 START = 0.5
 # As many operations in matrix products take about as long as the rest of making, measuring and storing a model.
 OPERATIONS_BESIDE = 1e8
-# The share of all pairs of values with all pairs of variables that the two-variable test has.
+# The two-variable test asks about this share of all pairs of values, for all pairs of variables.
 SHARE_OF_TEST = 0.42
 
 
@@ -82,32 +82,36 @@ def evaluated_sequences(config: Config) -> tuple[int, int]:
 def seconds_on_cpu(
     config: Config, members: Sequence[Member], observe: Callable[..., Any] | None
 ) -> tuple[float, float]:
-    """About how many seconds of a core of this machine a stack takes, beside its models, and each of its models.
+    """About how many seconds a core of this machine spends on a stack beside its models, and on each of its models.
 
-    Some of its models are trained for a few steps and evaluated on few sequences. What else runs does not count.
+    Measured in processor time, on some of the models, in a few steps and on few sequences.
     """
     members, endless = members[:SAMPLE], replace(config, optim=replace(config.optim, steps=1 << 30))
     configs = [member.config(endless) for member in members]
     seen = splits_of(configs)
     with closing(Trainer(endless, members, seen, observe=observe or SweepObserver)) as trainer:
         with_measures = config.record.measure_every > 0
-        trainer.advance(1)  # loads the compiled code
+        trainer.advance(1)  # this and the evaluation load the compiled code
         trainer.evaluate(with_measures)
         group = trainer.groups[0]
         some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
-        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size)) * len(members) / len(some_steps)
+        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))  # for one model
+        draw_of_step = len(members) * draw / len(some_steps)
         n_steps, seconds = 0, 0.0
         while seconds < SECONDS:
-            n_steps, seconds = n_steps + 4, seconds + _seconds_of(lambda: trainer.advance(4))
+            seconds += _seconds_of(lambda: trainer.advance(4))
+            n_steps += 4
+        step = seconds / n_steps
         evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
         short, longer = (_exam_seconds(trainer.stack(), configs, seen, n) for n in (SHORT, LONGER))
-    steps = config.optim.steps
-    n_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead
-    training = steps * seconds / n_steps + n_drawn * draw
-    at_end = short * (1 + len(last_evaluations(config))) if config.record.final_sequences else 0
-    per_sequence = (longer - short) / (LONGER - SHORT) / len(all_sets(config.task))
-    at_end += max(0, per_sequence) * evaluated_sequences(config)[1]
-    return START, (training + (steps // config.record.eval_every + 1) * evaluation + at_end) / len(members)
+    steps, record = config.optim.steps, config.record
+    n_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead  # sequences are drawn for many steps at a time
+    training = steps * step + n_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
+    # An exam takes some time however few its sequences, and more with each of them.
+    exams = short * (1 + len(last_evaluations(config))) if record.final_sequences else 0
+    per_sequence = max(0, longer - short) / (LONGER - SHORT) / len(all_sets(config.task))
+    exams += per_sequence * evaluated_sequences(config)[1]
+    return START, (training + exams) / len(members)
 
 
 def _seconds_of(do: Callable[[], object]) -> float:

@@ -76,7 +76,7 @@ class Sweep:
 
     @cached_property
     def members(self) -> dict[Config, list[Member]]:
-        """The cells as members of the stacks that they can train in, by the configuration of these stacks."""
+        """By the configuration of a stack, the cells that can train in such stacks, as members of them."""
         members_by_settings: dict[tuple[tuple[str, Any], ...], list[Member]] = {}
         for cell in self.cells:
             of_stack, member = cell.divided()
@@ -300,10 +300,12 @@ class Plan:
         example = max(jobs, key=lambda job: len(job.members))
         of_stack, of_model = seconds_on_cpu(example.config, example.members, example.observe)
         seconds = len(jobs) * of_stack
+        # How many times the operations of a model of the example a model of each configuration takes.
         relative = {config: operations(config) / operations(example.config) for config in {job.config for job in jobs}}
         for job in jobs:
-            n_models = job.model_steps / job.config.optim.steps
-            seconds += of_model * n_models * (relative[job.config] if math.isfinite(relative[job.config]) else 1.0)
+            n_models = job.model_steps / job.config.optim.steps  # of an interrupted run, only the part that remains
+            is_known = math.isfinite(relative[job.config])
+            seconds += of_model * n_models * (relative[job.config] if is_known else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 
