@@ -108,8 +108,8 @@ def test_by_network_keeps_the_networks_of_a_sweep_apart(swept):
 
 def test_a_seed_is_judged_by_its_end_exams_or_else_by_what_was_recorded():
     steps = np.arange(0, 50_001, 250)
-    accuracy = np.where(steps >= 40_000, 0.96, 0.5)
-    accuracy[-1] = 0.9  # a dip
+    accuracy = np.where(steps >= 40_000, 492 / 512, 0.5)
+    accuracy[-1] = 461 / 512  # a dip
     columns = {"seed": np.zeros(len(steps), int), "step": steps, "1-var train": accuracy, "0-var train": accuracy}
     about = {"sequences_per_set": 512, "sequences_in_final_exam": 20_000, "config": {"task": {}}}
     exam = [None] * (len(steps) - 10) + [0.97] * 9 + [0.91]
@@ -118,7 +118,7 @@ def test_a_seed_is_judged_by_its_end_exams_or_else_by_what_was_recorded():
     )
     (seed,) = Populations((Population("made", table, about | {"sequences_in_end_exams": 2000}),)).seeds
     assert seed.along_the_end("1-var train") == ([0.97] * 9 + [0.91], 2000)
-    assert seed.along_the_end("0-var train") == ([0.96] * 9 + [0.9], 512)  # no such exam: as recorded
+    assert seed.along_the_end("0-var train") == ([492 / 512] * 9 + [461 / 512], 512)  # no such exam: as recorded
     assert seed.along_the_end("1-var doubles") == ([0.7], 20_000)  # nor recorded: the final exam
     assert seed.binds and seed.curves.binding.step == 40_000
 
