@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import assignadd
-from assignadd.report.hub_folder import ARXIV
+from assignadd.report.beside import ARXIV
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,6 +1,7 @@
 """Every figure of the registry draws a trained run of any size, legibly, and comes out the same each time."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,13 +77,17 @@ def test_it_draws_legibly_and_the_same_twice_with_data_that_needs_no_pickle(reco
 
 
 def check_texts(made) -> None:
-    """No text is too small or outside the picture."""
+    """No text is too small or outside the picture, and no name of a tick covers the next one."""
     FigureCanvasAgg(made)  # measures text sooner than the canvas of the SVG file, which was drawn last
     shown = [t for axes in made.axes for t in _texts(axes)]
     assert shown and all(t.get_fontsize() >= SMALLEST for t in shown)
     for text in shown:
         extent = text.get_window_extent()
         assert min(extent.p0) > -1 and extent.x1 < made.bbox.x1 + 1 and extent.y1 < made.bbox.y1 + 1, text
+    for axes in made.axes:
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+            extents = [label.get_window_extent() for label in labels if label in shown]
+            assert not any(one.overlaps(other) for one, other in pairwise(extents)), [axes.get_title(), *labels]
     for axes in made.axes:  # no title runs into a colour bar or another panel
         extent = axes._left_title.get_window_extent()
         others = [other for other in made.axes if other is not axes and axes._left_title.get_text()]

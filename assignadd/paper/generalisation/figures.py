@@ -156,7 +156,7 @@ def _draw_learned(data: CensusData, ax: Axes) -> None:
         ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
     ax.set_title("(a) seeds that have learned a skill")
-    ax.legend(loc="lower right")
+    ax.legend(loc="lower right", handlelength=1)
 
 
 def _draw_onsets(data: CensusData, ax: Axes) -> None:
@@ -301,8 +301,7 @@ def _draw_sweep(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold:
         ax.axvline(value, color=INK, linewidth=0.9)
         ax.axvspan(threshold_low, threshold_high, color=INK, alpha=0.1, linewidth=0)
         words = f"half of those\nthat bind: {value:.2f}"
-        box: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
-        ax.annotate(words, (value, 0.55), (4, 0), textcoords="offset points", fontsize=7, bbox=box)
+        ax.annotate(words, (value, 0.05), (4, 0), textcoords="offset points", fontsize=7)
 
 
 ACCURACIES_FIGURE = FigureRecord(

@@ -1,6 +1,8 @@
 """The paper's sequences, literally for its task and as the same kind of sum for any other; attention in them; the
 scores of both layers, where outlines cover the blocks they name and row maxima are boxed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -12,6 +14,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.palette import ORANGE, RED, YELLOW
 from assignadd.paper.binding.figures import (
     OUTLINES,
+    QK0_FIGURE,
     WIDE,
     QK0Data,
     attention_data,
@@ -149,6 +152,17 @@ def test_an_outline_holds_exactly_its_block(rows, columns):
     inside[y : y + round(outline.get_height()), x : x + round(outline.get_width())] = True
     assert (image[inside] == 1).all() and (image[~inside] == 0).all()
     assert image.shape == (task.modulus + WIDE * (len(scores) - task.modulus),) * 2
+
+
+def test_no_name_of_a_row_or_column_covers_the_next_at_the_papers_size():
+    task = Config().task
+    size = task.modulus + 3 + task.n_vars + task.length
+    with figure(QK0_FIGURE.width, QK0_FIGURE.height) as made:
+        draw_qk0(QK0Data(np.eye(size), task.modulus, task.n_vars, task.prefix), made)
+        made.draw_without_rendering()
+        for labels in (made.axes[0].get_xticklabels(), made.axes[0].get_yticklabels()):
+            extents = [label.get_window_extent() for label in labels]
+            assert len(extents) > 25 and not any(one.overlaps(other) for one, other in pairwise(extents))
 
 
 def test_the_handmade_model_shows_the_black_outline():
