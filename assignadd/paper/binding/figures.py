@@ -42,7 +42,7 @@ from assignadd.task.text import answer
 from assignadd.task.vocabulary import Vocabulary
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
-WIDE = 4
+WIDE = 5
 BELOW: Any = {"location": "bottom", "pad": 0.03, "aspect": 25}  # where colour bars stand
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (
