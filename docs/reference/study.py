@@ -21,7 +21,7 @@ from assignadd.study import (
     share,
 )
 
-# Real studies start from BASE, the paper's settings, and leave the record as it is; this one trains in seconds.
+# Real studies start from BASE, the paper's settings, and leave the record unchanged; this one trains in seconds.
 record = dataclasses.replace(BASE.record, eval_every=100, checkpoint_every=200, final_sequences=200)
 small = dataclasses.replace(PRESETS["smoke"], record=record)
 EARLY, AT_END = "0-var train at 100", final_column("0-var train")
