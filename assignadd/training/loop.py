@@ -271,7 +271,9 @@ def zoom(
         raise ConfigError(name, value, "a whole number from 1 on")
     state = run.latest_state(at_most=first)
     if state is None:
-        raise RunError(f"run {run.name} keeps no optimizer state to train on from (imported weights have none)")
+        raise RunError(
+            f"run {run.name} keeps no optimizer state to train on from (imported and published weights have none)"
+        )
 
     def begin(trainer: Trainer) -> None:
         trainer.load_state(state)
