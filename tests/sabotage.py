@@ -249,7 +249,6 @@ PATCHES = (
           "cli/test_faults.py -k encoding"),
     Patch("matplotlibrc", "figure/style.py", 'plt.style.context(["default", STYLE])', "plt.rc_context(STYLE)",
           "figure/test_style.py"),
-    Patch("hub-size", "runs/hub.py", "if len(data) > most:", "if False:", "report/test_hub.py -k loaded_back"),
     Patch("page", "page/built/app.js", "Math.exp(e[s]-t)", "Math.exp(t-e[s])", "page/test_page.py -k typing"),
 )  # fmt: skip
 
