@@ -96,6 +96,16 @@ def asked_of_all(*values, measure=None):
     return judge(asked, [], "", populations)
 
 
+def test_a_record_says_more_where_there_is_a_number_and_about_the_first_network_that_has_one():
+    made = claim(comment="Much.", detail=lambda network: f"has {network.value}")
+    assert judge(made, models(None, 0.95), "").comment == "Much. Seed 1: has 0.95."
+    assert "Much." not in judge(made, models(None), "").comment
+    assert judge(replace(made, rule=None), models(0.95), "").comment == "Much."
+    assert judge(claim(of_last_layer=True), models(0.95), "").comment == "", "a network of two layers"
+    ours = Claim.ours("x", "It does.", made.measure, made.rule, detail=made.detail)
+    assert judge(ours, models(0.95), "").comment == "Seed 0: has 0.95."
+
+
 def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
     assert asked_of_all(*[0.95] * 34).verdict == UNTESTABLE
     enough = asked_of_all(*[0.95] * 35)
