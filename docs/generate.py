@@ -189,9 +189,10 @@ def commands() -> str:
 
     parts = [
         "# Commands\n", NOTE,
-        "`assignadd COMMAND --help` prints the same. RUN is a run folder, its name under `runs/`, or a run that comes "
-        "with the package (`census-six`, `census-two`, `small-trajectory`). Exit codes: 0 done, 1 failed or not there, "
-        "2 bad input, 143 and 130 stopped by SIGTERM and Ctrl-C after saving.\n",
+        "Every command with its arguments and options; `assignadd COMMAND --help` prints the same. RUN is a run "
+        "folder, its name under `runs/`, or a run that comes with the package (`census-six`, `census-two`, "
+        "`small-trajectory`). Exit codes: 0 done, 1 failed or not there, 2 bad input, 143 and 130 stopped by SIGTERM "
+        "and Ctrl-C after saving.\n",
     ]  # fmt: skip
     shown = set()
     for name in COMMANDS:
@@ -276,9 +277,9 @@ def data_dictionary() -> str:
 
     parts = [
         "# Data dictionary\n", NOTE,
-        "These tables come with the package. `assignadd runs tables` lists them, `assignadd runs tables NAME` explains "
-        "the columns of one, `assignadd runs tables NAME --csv` prints it, and `assignadd.table(NAME)` is a polars "
-        "data frame. [Use the population tables](population.md) has examples.\n",
+        "What every column means of the tables that come with the package. `assignadd runs tables` lists them, "
+        "`assignadd runs tables NAME` explains the columns of one, `assignadd runs tables NAME --csv` prints it, and "
+        "`assignadd.table(NAME)` is a polars data frame. [Use the population tables](population.md) has examples.\n",
         "| table | rows | what it is |", "|---|---|---|",
         *(f"| [{t.name}](#{t.name}) | {t.frame().height:,} | {t.about} |" for t in TABLES.values()), "",
     ]  # fmt: skip
