@@ -46,13 +46,16 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     for (const other of filter.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
   };
 
-  // A link from elsewhere on the page leads to a row, also to one that is not shown.
+  // A link from elsewhere leads to a row, also to one that is not shown, and opens it.
   const reveal = () => {
     const row = rows.find((one) => `#${one.id}` === decodeURIComponent(location.hash));
-    if (!row || !row.hidden) return;
-    search.value = "";
-    for (const filter of filters) press(filter, filter.querySelector("button"));
-    show();
+    if (!row) return;
+    row.querySelector("details").open = true;
+    if (row.hidden) {
+      search.value = "";
+      for (const filter of filters) press(filter, filter.querySelector("button"));
+      show();
+    }
     row.scrollIntoView();
   };
 
@@ -66,5 +69,6 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     }
   }
   addEventListener("hashchange", reveal);
+  reveal();
   tools.hidden = false;
 }

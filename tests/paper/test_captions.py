@@ -37,7 +37,9 @@ def test_variables_before_literals():
     accuracy = np.array([[0.1, 0.2, 0.0], [0.3, 0.95, 0.2], [0.6, 1.0, 0.125]])
     found = accuracies_caption(AccuraciesData(np.array([0, 100, 200]), sets, accuracy))
     assert "literals alone never, one variable at step 100" in found
-    assert "'one variable, in a banned slot' at 0.125" in found
+    assert "the lowest set, 'one variable, in a banned slot', is at 0.125" in found
+    equal = accuracies_caption(AccuraciesData(np.array([0, 100]), sets, np.array([[0.1, 0.2, 0.0], [1.0, 1.0, 1.0]])))
+    assert equal.endswith("At the end, step 100, every set is at 1.000.")
 
 
 def test_a_measure_that_falls_is_not_said_to_rise():

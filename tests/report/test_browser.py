@@ -128,6 +128,7 @@ def test_words_are_searched_within_a_verdict_and_a_link_shows_its_row(opened):
     assert ids(opened) == ["minus", "tiny"]
     opened.evaluate("location.hash = '#claim-nine'")
     opened.wait_for_function("() => !document.getElementById('claim-nine').hidden")
+    assert opened.locator("#claim-nine details").get_attribute("open") is not None
     assert len(ids(opened)) == len(RECORDS)
 
 

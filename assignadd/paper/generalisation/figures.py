@@ -60,10 +60,11 @@ def accuracies_caption(data: AccuraciesData) -> str:
             reached = np.flatnonzero(curve >= REACHED)
             when = f"at step {data.steps[reached[0]]:,}" if len(reached) else "never"
             first_times.append(f"{VARIABLES[evalset.n_vars]} {when}")
-    lowest = int(data.accuracy[-1].argmin())
+    last = data.accuracy[-1]  # (sets,)
+    lowest = "every set" if last.min() == last.max() else f"the lowest set, '{LABELS[data.sets[last.argmin()]]}',"
     return (
         f"Sums as trained are first right nine times in ten: {', '.join(first_times)}. At the end, step "
-        f"{data.steps[-1]:,}, the lowest set is '{LABELS[data.sets[lowest]]}' at {data.accuracy[-1, lowest]:.3f}."
+        f"{data.steps[-1]:,}, {lowest} is at {last.min():.3f}."
     )
 
 
