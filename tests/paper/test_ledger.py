@@ -110,6 +110,13 @@ def test_one_evaluation_says_nothing_of_when():
     assert {line.verdict for r in records for line in (r, *r.readings)} == {UNTESTABLE}
 
 
+def test_words_in_back_quotes_end():
+    """The report sets them as code."""
+    for claim in CLAIMS:
+        for text in (claim.claim, claim.paper, claim.comment, *(reading.says for reading in claim.readings)):
+            assert text.count("`") % 2 == 0, text
+
+
 def test_one_claim_or_one_label_can_be_chosen():
     assert [c.id for c in chosen("qk2-identity")] == ["qk2-identity"]
     assert {c.label for c in chosen("late")} == {"late"} and chosen(None) == CLAIMS

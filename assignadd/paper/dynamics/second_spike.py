@@ -260,7 +260,7 @@ SECOND_SPIKE = (
               f"Before its spike, the row of {words} in figure late (c) is lower for the variable learned last than "
               "for any other.",
               "less strongly", at(around_late_spike, above_lowest_other, (part,)), AtMost(-TENTH), f"{LOWEST_OTHER}.")
-        for id, words, part in (("token", "the token `=", TOKEN), ("position", "the last position", POSITION))
+        for id, words, part in (("token", "the token `=`", TOKEN), ("position", "the last position", POSITION))
     ),
     *(
         Claim(f"late-variable-{id}-{n_vars}-var", "late",
