@@ -12,6 +12,7 @@ REMEDIES = {
     "c++": "apt-get install g++",
     "chromium": "apt-get install chromium, or CHROMIUM=/path/to/chrome make test",
     "typst": "pip install -e '.[dev]'",
+    "sphinx": "pip install -e '.[docs]', then pytest -m slow tests/test_site.py",
     "playwright": "pip install -e '.[dev]'",
     "node": "make explorer-web (needs Node)",
     "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",

@@ -1,12 +1,15 @@
-"""The site without Sphinx: what describes a page, what the site alone shows, and links that lead nowhere."""
+"""The site: what describes a page, what the site alone shows, dead links; slow ones build its pages with Sphinx."""
 
 import re
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from docs import conf, head
+from tests.axe import AXE, axe_problems
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,3 +96,47 @@ def test_notebooks_open_in_colab_where_the_repository_is_known(monkeypatch):
     source = ["<!-- site\nCOLAB\n-->\n\n<!-- site\nB\n-->\n"]
     conf.for_the_site(None, "docs/teach", source)
     assert source == ["<!-- site\nCOLAB\n-->\n\nB\n\n"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The site without the pages that docs/generate.py writes, and with empty pages for report and interactive page."""
+    pytest.importorskip("sphinx", reason="Sphinx is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run([sys.executable, "-m", "sphinx", "-Q", "-c", ROOT / "docs", ROOT, folder], check=True)
+    for page in head.OTHERS:
+        (folder / page).parent.mkdir()
+        (folder / page).write_text("<title>x</title>")
+    head.finish(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not AXE.is_file(), reason="no Node packages for the page's sources; `make explorer-web` installs them"
+)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
+def test_axe_finds_nothing_in_the_site(built, browser, theme, width):
+    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    for name in (
+        "docs/index",
+        "docs/names",
+        "docs/extend",
+        "docs/scale",
+        "findings/doubles/README",
+        "README",
+        "search",
+    ):
+        page.goto((built / f"{name}.html").as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert axe_problems(page) == [], name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_built_site_has_no_faults_and_links_a_word_where_it_is_first_used(built):
+    assert head.faults(built) == []
+    page = (built / "findings" / "doubles" / "README.html").read_text()
+    assert page.count(">held-out</a>") == 1 < page.count("held-out doubles")
