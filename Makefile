@@ -114,12 +114,13 @@ $(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[fast,ray]'
 	@touch $@ $(VENV)/.core
 
-# On the loopback alone, no dashboard, and nobody without the token in ~/.ray/auth_token (docs/cluster.md). Without the last variable
-# Ray takes 127.0.0.1 to mean the address at which other machines reach this one.
+# On the loopback alone unless ADDRESS is another of this machine (docs/cluster.md), no dashboard, and nobody without the token in ~/.ray/auth_token.
+# Without the last variable Ray takes 127.0.0.1 to mean the address at which other machines reach this one.
+ray-up: ADDRESS ?= 127.0.0.1
 ray-up: $(VENV)/.ray
 	$(BIN)/ray get-auth-token --generate > /dev/null
 	RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 \
-		$(BIN)/ray start --head --node-ip-address=127.0.0.1 --include-dashboard=false
+		$(BIN)/ray start --head --node-ip-address=$(ADDRESS) --include-dashboard=false
 
 ray-down:
 	RAY_AUTH_MODE=token $(BIN)/ray stop

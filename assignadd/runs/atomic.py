@@ -11,6 +11,7 @@ import glob
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,8 +138,8 @@ def lock(fd: int) -> bool:
 
     try:
         return lock_descriptor(fd, blocking=False)
-    except OSError as error:
-        if error.errno == errno.ENOSYS:  # Python in a browser, which has no locks
+    except OSError:
+        if sys.platform == "emscripten":  # Python in a browser, which has no locks and no other processes
             return True
         raise
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.config.errors import RunBusy, RunError
+from assignadd.config.errors import RunBusy, RunError, printable
 from assignadd.model import own as own_network
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
@@ -359,24 +360,33 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         if fd in _locked_descriptors:  # not in a forked child
             _locked_descriptors.remove(fd)
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)  # the name of the machine does not stay in the run
             os.close(fd)
 
 
 def _lock(fd: int, file: Path) -> None:
-    """Locks the open lock file and writes the number of this process into it."""
+    """Locks the open lock file and writes the number of this process and the name of its machine into it."""
     try:
-        if not atomic.lock(fd):
+        is_locked = atomic.lock(fd)
+    except OSError as error:
+        reason = f"its file system has no locks ({atomic.reason(error)})"
+        raise RunError(f"{file} could not be locked: {reason}; choose --out on one that has") from error
+    try:
+        if not is_locked:
             raise RunBusy(f"{file.parent} is being written by {_holder(fd)}; wait until it ends, or stop it")
         os.ftruncate(fd, 0)
-        os.write(fd, b"%d" % os.getpid())
+        os.write(fd, f"{os.getpid()} {platform.node()}".encode())
     except OSError as error:
         raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
 
 
 def _holder(fd: int) -> str:
-    """The process whose number a lock file holds; Windows lets nobody else read it."""
+    """The process whose number and machine are in a lock file; Windows lets nobody else read it."""
     try:
-        number = os.read(fd, 20)
-    except OSError:
-        number = b""
-    return f"process {number.decode()}" if number.isdigit() else "another process"
+        number, _, machine = os.read(fd, 300).decode().partition(" ")
+    except (OSError, UnicodeDecodeError):
+        number = machine = ""
+    if not number.isdecimal():
+        return "another process"
+    return f"process {number} on {printable(machine)}" if machine else f"process {number}"

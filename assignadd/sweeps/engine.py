@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 # How often the process of a job may die before the sweep gives up on it, here and on a cluster.
 MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
 OLDEST_RAY = (2, 54)
-# How long a job waits for a run that another process holds: a lost process may live on for a moment.
+# A lost process may live on for a moment: how long a job waits on a cluster for a run that another process holds, and
+# how often, and after how many seconds, this machine's jobs look again.
 BUSY_SECONDS = 120.0
+LOOKS, BETWEEN_LOOKS = 5, 2.0
 POLL_SECONDS = 0.2
 # Called with the number of a job and the step it is at.
 Report = Callable[[int, int], None]
@@ -58,6 +60,18 @@ class SweepStopped(UserError):
     def __init__(self, signum: int):
         super().__init__("stopped; run the same command to go on")
         self.exit_code = 128 + signum
+
+
+class OthersAtWork(UserError):
+    """Other sweeps in the same folder still train some of the stacks, and this one has nothing left to do."""
+
+    exit_code = 0
+
+    def __init__(self, n_stacks: int, n_jobs: int):
+        super().__init__(
+            f"{n_stacks} of {n_jobs} stacks are trained by other processes, the last of which writes the table; "
+            "the same command does too, once they have ended"
+        )
 
 
 class JobFailed(UserError):
@@ -111,14 +125,37 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
     """Trains every job, `slots` at a time, each in a process of its own; a single job, or slot, in this process.
 
     A job whose process dies goes on in a new one, unless it keeps dying. `report` is told the place of a job in `jobs`.
+    What another sweep trains in the same folder is left to it; an OthersAtWork if that is still at work in the end.
     """
+    places = list(range(len(jobs)))  # jobs are named by their place in `jobs`
+    for _ in range(LOOKS):
+        places = _train_free(jobs, places, device, slots, report)
+        if not places:
+            return
+        time.sleep(BETWEEN_LOOKS)
+    raise OthersAtWork(len(places), len(jobs))
+
+
+def _train_free(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> list[int]:
+    """Trains the jobs at these places that no other process holds; returns the places of those that are unfinished."""
     if min(slots, len(jobs)) <= 1:
-        for place, job in enumerate(jobs):
-            run_job(job, device, listener=lambda progress, place=place: report(place, progress.step))
-        return
+        for place in places:
+            if not _has_finished(jobs[place]):
+                with suppress(RunBusy):
+                    run_job(jobs[place], device, listener=lambda progress, place=place: report(place, progress.step))
+    else:
+        _train_in_processes(jobs, places, device, slots, report)
+    unfinished = [place for place in places if not _has_finished(jobs[place])]
+    for place in set(places) - set(unfinished):
+        report(place, jobs[place].config.optim.steps)
+    return unfinished
+
+
+def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> None:
+    """Trains the jobs at these places, each in a process of its own; those that another process holds are left."""
     if device == "cpu" and importlib.util.find_spec("numba"):
         importlib.import_module("assignadd.model.cpu_step")  # once, and not in every process
-    waiting = deque(range(len(jobs)))  # jobs are named by their place in `jobs`
+    waiting = deque(places)
     free_slots = deque(range(slots))
     running: list[_Worker] = []
     deaths: Counter[int] = Counter()  # of each job's processes
@@ -127,14 +164,13 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
             while waiting or running:
                 while waiting and free_slots:
                     place = waiting.popleft()
-                    running.append(_start(place, jobs[place], device, free_slots.popleft()))
+                    if not _has_finished(jobs[place]):  # by another process, since this one has planned
+                        running.append(_start(place, jobs[place], device, free_slots.popleft()))
                 ready = wait([worker.pipe for worker in running], timeout=POLL_SECONDS)  # sent a result, or died
                 for worker in [worker for worker in running if worker.pipe in ready]:
                     running.remove(worker)
                     free_slots.append(worker.slot)
-                    if worker.has_finished(jobs[worker.job]):
-                        report(worker.job, jobs[worker.job].config.optim.steps)
-                    else:
+                    if not worker.has_ended(jobs[worker.job]):
                         deaths[worker.job] += 1
                         waiting.appendleft(worker.job)
                 if signals.received:
@@ -150,6 +186,14 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
                 worker.process.terminate()  # a stack in training saves first
             for worker in running:
                 worker.process.join()
+
+
+def _has_finished(job: Job) -> bool:
+    """Whether the last step of a job is committed."""
+    try:
+        return read_manifest(job.path).finished
+    except RunError:
+        return False
 
 
 def run_job(job: Job, device: str, listener: Listener = lambda _: None) -> Run:
@@ -169,7 +213,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
 
-    def has_finished(self, job: Job) -> bool:
+    def has_ended(self, job: Job) -> bool:
         """Whether the process, which has ended, sent a result before; a JobFailed if the result is an error."""
         try:
             problem = self.pipe.recv()
@@ -242,16 +286,19 @@ def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> No
         pipe.send(train_job(job, device))
 
 
-def train_job(job: Job, device: str) -> str | None:
-    """Trains a job in this process: None once it is done, or the message of an error that the user can fix."""
+def train_job(job: Job, device: str, patience: float = 0.0) -> str | None:
+    """Trains a job in this process: None once it is done, or the message of an error that the user can fix.
+
+    A job that another process holds for more than `patience` seconds is left to that one: None too.
+    """
     start = time.monotonic()
     while True:
         try:
             run_job(job, device)
             return None
-        except RunBusy as error:
-            if time.monotonic() - start > BUSY_SECONDS:
-                return str(error)
+        except RunBusy:
+            if time.monotonic() - start > patience:
+                return None
             time.sleep(1.0)
         except Interrupted:  # a UserError too, but not a failure of the job
             raise
@@ -293,7 +340,8 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
     # A worker has another working directory.
     jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
-    pending = {task.remote(job, device): place for place, job in enumerate(jobs)}  # by Ray's reference to the result
+    # By Ray's reference to the result.
+    pending = {task.remote(job, device, BUSY_SECONDS): place for place, job in enumerate(jobs)}
     with StopSignals() as signals:
         while pending and not signals.received:
             ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
@@ -310,6 +358,8 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
             with suppress(Exception):
                 ray.wait(list(pending), num_returns=len(pending), timeout=60)
             raise SweepStopped(signals.received)
+    if unfinished := [job for job in jobs if not _has_finished(job)]:
+        raise OthersAtWork(len(unfinished), len(jobs))
 
 
 def _problem_on_ray(ray: Any, reference: Any) -> str | None:

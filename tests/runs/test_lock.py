@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +36,8 @@ def test_another_process(tmp_path):
     )
     try:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
-        with pytest.raises(RunError, match=f"is being written by process {first.pid}; wait until it ends") as caught:
+        holder = f"is being written by process {first.pid} on {re.escape(platform.node())}; wait until it ends"
+        with pytest.raises(RunError, match=holder) as caught:
             train(tmp_path, 5)
         assert "\n" not in str(caught.value)
         first.send_signal(signal.SIGKILL)
@@ -65,3 +69,19 @@ def test_a_lock_that_is_a_link(tmp_path):
     with pytest.raises(RunError, match="lock could not be opened"), locked(tmp_path / "run"):
         pass
     assert (tmp_path / "outside").read_text() == "mine"
+
+
+def test_a_file_system_without_locks_is_declined(tmp_path, monkeypatch):
+    def no_locks(fd, **_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("filelock.lock_descriptor", no_locks)
+    with pytest.raises(RunError, match=r"its file system has no locks .*; choose --out on one that has"):
+        train(tmp_path, 0)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_lock_that_was_released_names_no_machine(tmp_path):
+    with locked(tmp_path):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()} {platform.node()}"
+    assert (tmp_path / "lock").read_bytes() == b""

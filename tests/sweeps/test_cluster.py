@@ -93,7 +93,7 @@ def worker_in_training(out: Path, process: subprocess.Popen) -> int:
         for lock in out.glob("stack-*/lock"):
             saved = sorted(p.name for p in (lock.parent / "states").glob("0*.safetensors"))
             if saved and "00000050.safetensors" <= saved[-1] < "00001950.safetensors":
-                return int(lock.read_bytes())
+                return int(lock.read_text().split()[0])
         time.sleep(0.01)
 
 

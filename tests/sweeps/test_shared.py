@@ -1,0 +1,70 @@
+"""Several `assignadd sweep` in one folder, as the tasks of an array of jobs: they share the stacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assignadd.runs.folder import find_runs
+from assignadd.runs.writer import locked
+from assignadd.sweeps import engine
+from assignadd.sweeps.engine import OthersAtWork, run_local
+from assignadd.sweeps.plan import Machines, jobs_of
+from assignadd.sweeps.results import read_results
+from tests.sweeps.small import SWEEP, stores
+
+# Batches of different sizes are in different stacks.
+GRID = {"optim.batch": [8, 9, 10, 11, 12, 13], "optim.lr": [0.001, 0.002]}
+FLAGS = (
+    "--preset smoke --n-seeds 1 --steps 400 --every 200 --save-every 50 --final-sequences 20 --device cpu --threads 1"
+)
+
+
+def start(folder: Path, out: str) -> subprocess.Popen:
+    (folder / "grid.json").write_text(json.dumps(GRID))
+    command = [sys.executable, "-m", "assignadd", "sweep", "grid.json", *FLAGS.split(), "--out", out]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_each_stack_is_trained_once_and_the_last_process_writes_the_table(tmp_path):
+    alone, *together = [start(tmp_path, "alone"), *(start(tmp_path, "shared") for _ in range(3))]
+    messages = [process.communicate(timeout=300)[1].decode() for process in (alone, *together)]
+    assert [process.returncode for process in (alone, *together)] == [0] * 4, messages
+    assert stores(tmp_path / "shared") == stores(tmp_path / "alone")
+    runs, problems = find_runs(tmp_path / "shared")
+    assert len(runs) == 6 and not problems and all(len(run.manifest.sessions) == 1 for run in runs)
+    table, _ = read_results(tmp_path / "shared" / "table.parquet")
+    assert table.equals(read_results(tmp_path / "alone" / "table.parquet")[0]) and table["seed"].len() == 12 * 3
+
+
+def test_another_process_takes_over_from_one_that_was_killed(tmp_path):
+    first = start(tmp_path, "shared")
+    while not list((tmp_path / "shared").glob("*/manifest.json")):
+        assert first.poll() is None
+        time.sleep(0.02)
+    second = start(tmp_path, "shared")
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    assert second.communicate(timeout=300)[1].decode().count("trained by other") == 0 == second.returncode
+    assert len(read_results(tmp_path / "shared" / "table.parquet")[0]) == 12 * 3
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_stack_that_another_process_holds_is_left_to_it(tmp_path, monkeypatch, slots):
+    monkeypatch.setattr(engine, "BETWEEN_LOOKS", 0.01)
+    jobs = jobs_of(SWEEP, tmp_path, Machines(most_together=2))
+    jobs[0].path.mkdir(parents=True)
+    with (
+        locked(jobs[0].path),
+        pytest.raises(OthersAtWork, match="1 of 2 stacks are trained by other processes") as left,
+    ):
+        (jobs[0].path / ".assignadd").write_text("assignadd run\n")
+        run_local(jobs, "cpu", slots)
+    assert left.value.exit_code == 0
+    assert [job.done for job in jobs_of(SWEEP, tmp_path, Machines(most_together=2))] == [40, 0]
