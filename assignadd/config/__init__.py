@@ -118,6 +118,8 @@ class Recording:
     """Sequences per evaluation set while training (`assignadd measure` takes more)."""
     checkpoint_every: int = ranged(100, 1, 1 << 31)
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
+    log_spaced: bool = setting(True, added_later=True)
+    """Whether the steps 1, 2, 5, 10, 20 and 50 have checkpoints, whatever checkpoint_every says."""
     state_every: int = ranged(1000, 1, 1 << 31)
     """Steps between stored optimizer states, from which training can be repeated bit for bit."""
     measure_every: int = ranged(0, 0, 1 << 31)

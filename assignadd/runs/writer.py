@@ -105,18 +105,23 @@ class Writer(Run):
         _refuse_foreign(path)
         if not (path / MANIFEST).exists():
             claim_folder(path, "run")
-        with locked(path):
-            atomic.discard_leftovers(path)
-            if not (path / MANIFEST).exists():
-                _create(path, documents, sources, observed)
-            atomic.discard(path / MARK)  # the manifest says what the folder is
-            run = Run.open(path)
-            _check_same(run, read_run_document(documents[CONFIG]), seen, sources)
-            check_observed(run, observed)
-            writer = cls(path, environment)
-            if run.observed and observed and run.observed.file != observed.file:
-                writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
-            yield writer
+        try:
+            with locked(path):
+                atomic.discard_leftovers(path)
+                if not (path / MANIFEST).exists():
+                    _create(path, documents, sources, observed)
+                atomic.discard(path / MARK)  # the manifest says what the folder is
+                run = Run.open(path)
+                _check_same(run, read_run_document(documents[CONFIG]), seen, sources)
+                check_observed(run, observed)
+                writer = cls(path, environment)
+                if run.observed and observed and run.observed.file != observed.file:
+                    writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
+                yield writer
+        except RunBusy:
+            if (path / MANIFEST).exists():
+                atomic.discard(path / MARK)  # which this process may have written after the holder removed it
+            raise
 
     def commit(
         self,

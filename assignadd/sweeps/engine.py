@@ -50,6 +50,7 @@ OLDEST_RAY = (2, 54)
 BUSY_SECONDS = 120.0
 LOOKS, BETWEEN_LOOKS = 5, 2.0
 POLL_SECONDS = 0.2
+BETWEEN_REPORTS = 5.0  # seconds between looks at how far the jobs on a cluster are
 # Called with the number of a job and the step it is at.
 Report = Callable[[int, int], None]
 
@@ -342,6 +343,7 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
     # By Ray's reference to the result.
     pending = {task.remote(job, device, BUSY_SECONDS): place for place, job in enumerate(jobs)}
+    next_look = 0.0
     with StopSignals() as signals:
         while pending and not signals.received:
             ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
@@ -350,8 +352,10 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
                 if problem := _problem_on_ray(ray, reference):
                     raise JobFailed(f"{jobs[place].path}: {problem}")
                 report(place, jobs[place].config.optim.steps)
-            for place in pending.values():
-                report(place, step_of(jobs[place].path))
+            if time.monotonic() > next_look:  # at folders that may be thousands, on a file system that many share
+                next_look = time.monotonic() + BETWEEN_REPORTS
+                for place in pending.values():
+                    report(place, step_of(jobs[place].path))
         if signals.received:
             for reference in pending:
                 ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves

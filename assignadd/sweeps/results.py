@@ -7,18 +7,17 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from assignadd.config import SHORT_NAMES, Config, Member, has_code_of_user
+from assignadd.config import SHORT_NAMES, Config, has_code_of_user
 from assignadd.config.errors import ConfigError, RunError, one_of
 from assignadd.dynamics.phases import Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 COMPRESSION_LEVEL = 19  # of 22; tables are written once and shipped
 TABLE = "table.parquet"
+ROWS_AT_ONCE = 10_000  # as Python's objects a row takes ten times the memory of a row of a table
 
 
 def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
@@ -46,25 +46,42 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
     column_of_setting = {name: column_of(name) for name in settings}
-    # The rows of each cell, which is known by the configuration of its stack and its member. They are in the order of
-    # the cells, not of the runs, as the first rows decide the order of the columns.
-    rows_of_cells: dict[tuple[Config, Member], list[dict[str, Any]]]
-    rows_of_cells = {cell.in_stack(sweep.config): [] for cell in sweep.cells}
-    for run in runs:
+    # The cells that no run before has, by the configuration of their stack, each with its place among them. Rows are in
+    # the order of the cells, not of the runs, as the first rows decide the order of the columns.
+    places = {
+        config: {member: (number, place) for place, member in enumerate(members)}
+        for number, (config, members) in enumerate(sweep.members.items())
+    }
+    first_place = {run.path: min(filter(None, map(places[run.config].get, run.members))) for run in runs}
+    parts: list[polars.DataFrame] = []
+    rows: list[tuple[tuple[int, int], dict[str, Any]]] = []
+    for run in sorted(runs, key=lambda run: first_place[run.path]):
+        places_in_run = [places[run.config].pop(member, None) for member in run.members]
         configs = run.configs
         for row in run.metrics():
-            cell = (run.config, run.members[row["model"]])
-            if cell in rows_of_cells:  # else a model of the run that is not in the sweep
-                rows_of_cells[cell].append(_row(row, configs[row["model"]], column_of_setting))
-    frame = polars.DataFrame([*chain.from_iterable(rows_of_cells.values())], infer_schema_length=None)
+            place = places_in_run[row["model"]]
+            if place is not None:  # else a model that is not in the sweep, or in a run before
+                rows.append((place, _row(row, configs[row["model"]], column_of_setting)))
+        if len(rows) > ROWS_AT_ONCE:
+            parts.append(_frame(rows, column_of_setting.values()))
+            rows = []
+    parts += [_frame(rows, column_of_setting.values())] if rows else []
+    frame = polars.concat(parts, how="diagonal_relaxed")
+    return frame.sort([*column_of_setting.values(), "seed", "step"])
+
+
+def _frame(rows: list[tuple[tuple[int, int], dict[str, Any]]], settings: Iterable[str]) -> polars.DataFrame:
+    """Rows in the order of their places as a table; in single precision, but for the columns of settings."""
+    import polars
+
+    rows.sort(key=itemgetter(0))  # those of a model stay in the order of the steps
+    frame = polars.DataFrame([row for _, row in rows], infer_schema_length=None)
     in_single_precision = [
         polars.col(polars.Float64).cast(polars.Float32),
         polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
     ]
-    setting_columns = list(column_of_setting.values())
-    exact_settings = frame.select(setting_columns)  # they are compared, so they stay in double precision
-    frame = frame.with_columns(in_single_precision).with_columns(exact_settings)
-    return frame.sort([*setting_columns, "seed", "step"])
+    exact_settings = frame.select(settings)  # they are compared, so they stay in double precision
+    return frame.with_columns(in_single_precision).with_columns(exact_settings)
 
 
 def _row(recorded: Mapping[str, Any], config: Config, column_of_setting: Mapping[str, str]) -> dict[str, Any]:

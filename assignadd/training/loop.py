@@ -202,9 +202,14 @@ def _commit(commits: Commits, trainer: Trainer, with_state: bool = False) -> lis
     return evaluation.result()
 
 
+def log_spaced(config: Config) -> tuple[int, ...]:
+    """The first steps whose weights are saved, at growing distances, if the settings ask for them."""
+    return LOG_SPACED if config.record.log_spaced else ()
+
+
 def is_checkpoint(config: Config, step: int) -> bool:
     """Whether the weights are saved at this step."""
-    return step in LOG_SPACED or step % config.record.checkpoint_every == 0 or step == config.optim.steps
+    return step in log_spaced(config) or step % config.record.checkpoint_every == 0 or step == config.optim.steps
 
 
 def saves_state(config: Config, step: int) -> bool:
@@ -247,8 +252,8 @@ def next_stop(config: Config, step: int) -> int:
     record = config.record
     intervals = [every for every in (record.checkpoint_every, record.eval_every, record.measure_every) if every > 0]
     regular = [(step // every + 1) * every for every in intervals]
-    log_spaced = [stop for stop in LOG_SPACED if stop > step]
-    return min(config.optim.steps, *regular, *log_spaced)
+    early = [stop for stop in log_spaced(config) if stop > step]
+    return min(config.optim.steps, *regular, *early)
 
 
 # A second look at a part of training: the same steps again, bitwise, with checkpoints closer together.

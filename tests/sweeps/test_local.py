@@ -21,7 +21,7 @@ from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import run_job, run_local, run_sweep
 from assignadd.sweeps.plan import Machines, Sweep, jobs_of, named_sweep, plan
-from assignadd.sweeps.results import tally
+from assignadd.sweeps.results import results_table, tally
 from tests.runs.test_damage import flip
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
 
@@ -89,6 +89,13 @@ def test_the_table_has_a_row_per_cell_and_evaluation(whole):
     assert {"command", "config", "started", "stacks"} <= about.keys() and about["made_with"][0]["device"].startswith(
         "cpu"
     )
+
+
+def test_a_table_made_in_parts_is_the_same_and_has_every_cell_once(whole, monkeypatch):
+    monkeypatch.setattr("assignadd.sweeps.results.ROWS_AT_ONCE", 2)
+    runs = [Run.open(job.path) for job in plan(SWEEP, whole[0], Machines(most_together=1)).jobs]
+    for some in (runs, runs[::-1], [*runs, *runs]):  # the last as where two processes have planned other stacks
+        assert results_table(some, SWEEP).equals(whole[1])
 
 
 def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):

@@ -262,3 +262,11 @@ def test_other_settings_do_not_touch_a_run(tmp_path, uninterrupted):
     with pytest.raises(RunError, match=r"optim\.lr"):
         train(replace(CONFIG, optim=replace(CONFIG.optim, lr=0.5)), SEEDS, tmp_path)
     assert contents(tmp_path) == uninterrupted
+
+
+def test_early_checkpoints_can_be_left_out():
+    smoke = PRESETS["smoke"]
+    few = replace(smoke, record=replace(smoke.record, log_spaced=False))
+    saved = [[step for step in range(61) if is_checkpoint(config, step)] for config in (smoke, few)]
+    assert saved == [[0, 1, 2, 5, 10, 20, 40, 50, 60], [0, 20, 40, 60]]
+    assert (next_stop(smoke, 0), next_stop(few, 0), next_stop(few, 20)) == (1, 20, 40)
