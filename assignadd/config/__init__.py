@@ -118,14 +118,14 @@ class Recording:
     """Sequences per evaluation set while training (`assignadd measure` takes more)."""
     checkpoint_every: int = ranged(100, 1, 1 << 31)
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
-    log_spaced: bool = setting(True, added_later=True)
-    """Whether the steps 1, 2, 5, 10, 20 and 50 have checkpoints, whatever checkpoint_every says."""
     state_every: int = ranged(1000, 1, 1 << 31)
     """Steps between stored optimizer states, from which training can be repeated bit for bit."""
     measure_every: int = ranged(0, 0, 1 << 31)
     """Steps between progress measures during training (sweeps record them); 0 for none."""
     final_sequences: int = ranged(0, 0, 1 << 20)
     """Sequences per evaluation set in a larger evaluation at the end (sweeps record it); 0 for none."""
+    log_spaced: bool = setting(True, added_later=True)
+    """Whether the steps 1, 2, 5, 10, 20 and 50 have checkpoints, whatever checkpoint_every says."""
 
 
 @dataclass(frozen=True)

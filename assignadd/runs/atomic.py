@@ -39,6 +39,8 @@ def write(path: Path, data: bytes) -> None:
         with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
             with contextlib.suppress(OSError):  # of a file system without locks
                 lock(fd)  # so that another process does not remove it as a leftover
+            if not temporary.exists():  # it was removed as a leftover before it was locked
+                return write(path, data)
             _write_all(fd, data)
             os.fsync(fd)
             if RENAMES_OPEN_FILES:  # while it is locked

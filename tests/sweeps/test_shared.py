@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from assignadd.runs import atomic
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import locked
 from assignadd.sweeps import engine
@@ -53,6 +54,21 @@ def test_another_process_takes_over_from_one_that_was_killed(tmp_path):
     first.communicate()
     assert second.communicate(timeout=300)[1].decode().count("trained by other") == 0 == second.returncode
     assert len(read_results(tmp_path / "shared" / "table.parquet")[0]) == 12 * 3
+
+
+def test_a_file_that_another_process_takes_for_a_leftover_is_written_again(tmp_path, monkeypatch):
+    lock, removed = atomic.lock, []
+
+    def removed_before_it_is_locked(fd: int) -> bool:
+        if not removed:
+            removed.extend(tmp_path.glob(".file.*.tmp"))
+            removed[0].unlink()
+        return lock(fd)
+
+    monkeypatch.setattr(atomic, "lock", removed_before_it_is_locked)
+    atomic.write(tmp_path / "file", b"data")
+    assert removed and [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"data"
 
 
 @pytest.mark.parametrize("slots", [1, 2])
