@@ -72,6 +72,7 @@ CHOICES = {
     "model.direct_path": [False, True],
     "optim.frozen": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "start.part": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
+    "record.log_spaced": [False, True],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
     "numerics.loss_in_float64": [False, True],
