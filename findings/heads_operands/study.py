@@ -1,8 +1,12 @@
 """Do networks bind more often with several heads where the operation is not symmetric?"""
 
+from collections.abc import Mapping
 from typing import Any
 
-from assignadd.study import Cell, Study, mean, share
+from matplotlib.figure import Figure
+
+from assignadd.figure import COLORS, draw_intervals
+from assignadd.study import Cell, Study, StudyTable, mean, share
 
 # Heads have a total width of 128, as in the paper.
 HEADS: dict[str, dict[str, Any]] = {
@@ -41,3 +45,23 @@ SUBTRACTION = study(
 )  # fmt: skip
 
 STUDIES = (AFFINE, SUBTRACTION)
+
+SIZE = (6.5, 2.8)
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """The share of networks that bind for each number of heads, and the step at which each of them does."""
+    shares, steps = figure.subplots(1, 2)
+    for stated, color, label, shift in (
+        (SUBTRACTION, COLORS.blue, "subtraction", -0.06),
+        (AFFINE, COLORS.vermilion, "2 x + 3 y", 0.06),
+    ):
+        table = tables[stated.name]
+        draw_intervals(shares, {cell: table.share(cell, "binds") for cell in HEADS}, color, label, shift, across=False)
+        for column, cell in enumerate(HEADS):
+            at = table.values(cell, "binding at", "binds")
+            steps.plot([column + 2 * shift] * len(at), at, "o", color=color, markersize=3, fillstyle="none")
+    steps.set_xticks(range(len(HEADS)), list(HEADS))
+    shares.set(ylim=(-0.03, 1.03), ylabel="share that binds (95 % interval)")
+    steps.set(ylim=(0, 50_000), ylabel="step of binding (circle: network)")
+    shares.legend(loc="lower right")
