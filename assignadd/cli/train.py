@@ -227,10 +227,14 @@ def showing_sweep(title: str, jobs: Sequence[Job], quiet: bool) -> Iterator[Call
         n_finished = sum(step >= job.config.optim.steps for step, job in zip(steps, jobs, strict=True))
         return [f"{n_finished} of {len(jobs)} stacks finished"]
 
+    updates = sum(done * len(job.members) for done, job in zip(steps, jobs, strict=True))
+
     def listener(index: int, step: int) -> None:
-        steps[index] = max(step, steps[index])
+        nonlocal updates
+        if step > steps[index]:
+            updates += (step - steps[index]) * len(jobs[index].members)
+            steps[index] = step
         if not quiet:
-            updates = sum(done * len(job.members) for done, job in zip(steps, jobs, strict=True))
             screen.show(updates, details)
 
     try:

@@ -141,15 +141,14 @@ def _train_free(jobs: Sequence[Job], places: Sequence[int], device: str, slots: 
     """Trains the jobs at these places that no other process holds; returns the places of those that are unfinished."""
     if min(slots, len(jobs)) <= 1:
         for place in places:
-            if not _has_finished(jobs[place]):
-                with suppress(RunBusy):
-                    run_job(jobs[place], device, listener=lambda progress, place=place: report(place, progress.step))
+            if _has_finished(jobs[place]):  # by another process, since this one has planned
+                report(place, jobs[place].config.optim.steps)
+                continue
+            with suppress(RunBusy):
+                run_job(jobs[place], device, listener=lambda progress, place=place: report(place, progress.step))
     else:
         _train_in_processes(jobs, places, device, slots, report)
-    unfinished = [place for place in places if not _has_finished(jobs[place])]
-    for place in set(places) - set(unfinished):
-        report(place, jobs[place].config.optim.steps)
-    return unfinished
+    return [place for place in places if not _has_finished(jobs[place])]
 
 
 def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> None:
@@ -165,13 +164,17 @@ def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str,
             while waiting or running:
                 while waiting and free_slots:
                     place = waiting.popleft()
-                    if not _has_finished(jobs[place]):  # by another process, since this one has planned
+                    if _has_finished(jobs[place]):  # by another process, since this one has planned
+                        report(place, jobs[place].config.optim.steps)
+                    else:
                         running.append(_start(place, jobs[place], device, free_slots.popleft()))
                 ready = wait([worker.pipe for worker in running], timeout=POLL_SECONDS)  # sent a result, or died
                 for worker in [worker for worker in running if worker.pipe in ready]:
                     running.remove(worker)
                     free_slots.append(worker.slot)
-                    if not worker.has_ended(jobs[worker.job]):
+                    if worker.has_ended(jobs[worker.job]):
+                        report(worker.job, step_of(jobs[worker.job].path))
+                    else:
                         deaths[worker.job] += 1
                         waiting.appendleft(worker.job)
                 if signals.received:
