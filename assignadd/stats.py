@@ -273,7 +273,7 @@ def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials:
 
 
 def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: np.ndarray, start: np.ndarray) -> float:
-    """The threshold of the most likely curve, searched from one of the grid: its threshold, width and lapse rate."""
+    """The threshold of the most likely curve, searched from `start`, a curve of the grid: (threshold, width, lapse)."""
     from scipy.optimize import minimize
 
     def minus_log_likelihood(curve: np.ndarray) -> float:

@@ -186,13 +186,15 @@ def record_table(records: Sequence[Record]) -> Table:
     ]
     rows: list[tuple[Any, ...]] = []
     for record in records:
-        rows.append((record.id, *_result(record.label, record), record.paper, record.claim, record.comment or None))
+        cells = _measured_cells(record.label, record)
+        rows.append((record.id, *cells, record.paper, record.claim, record.comment or None))
         for reading in record.readings:
-            rows.append((f"{record.id}:{reading.id}", *_result(record.label, reading), None, reading.says, None))
+            cells = _measured_cells(record.label, reading)
+            rows.append((f"{record.id}:{reading.id}", *cells, None, reading.says, None))
     return Table("", table_columns, rows)
 
 
-def _result(label: str, line: Line) -> tuple[Any, ...]:
+def _measured_cells(label: str, line: Line) -> tuple[Any, ...]:
     """The cells that both a claim and a further reading have: those of the columns from `verdict` to `sample`."""
     interval = None
     if line.low is not None and line.low != line.high:

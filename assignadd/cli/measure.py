@@ -65,7 +65,8 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
                 rows.append((model["run"], model["seed"], model["step"], name, labels[name], *measured))
         caption = f"{self.n:,} sequences a set."
         first = models[0]
-        if not any(has_code_of_user(run.config) for run in runs):  # for these nothing else is defined
+        has_other_measures = not any(has_code_of_user(run.config) for run in runs)
+        if has_other_measures:
             caption += (
                 f" `assignadd measure phases {first['run']}`: when each skill was learned; "
                 f"`assignadd measure curves {first['run']}`: every progress measure at every checkpoint."

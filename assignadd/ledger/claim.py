@@ -331,7 +331,7 @@ def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
-    """The verdict that all of these models share; if they differ, how many have each: "3 hold, 1 fails"."""
+    """The verdict that all models share; if they differ, how many hold, fail and are undecided: "3 hold, 1 fails"."""
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)

@@ -219,11 +219,11 @@ class Filtered(NamedTuple):
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
-    """The accuracies of the circuit with frequencies removed."""
+    """The accuracies of the circuit with only the network's frequencies, and with only the others."""
     is_of_network, preactivations = network_frequencies(stack), number_preactivations(stack)
     accuracies = []
-    # Neither part is computed as all minus the other: if a part has no frequency, that would give rounding errors
-    # instead of a constant, and the circuit's answers depend on them.
+    # Each part is added up from its own frequencies. As the whole minus the other part, one without frequencies would
+    # have rounding errors where it should be constant, and the circuit's answers would depend on them.
     for is_kept in (is_of_network, ~is_of_network):  # (M, F)
         of_models = zip(preactivations.split(1), is_kept, strict=True)
         filtered = torch.cat([restricted_to(of_model, frequencies) for of_model, frequencies in of_models])
@@ -253,5 +253,5 @@ def waves_of(network: Network) -> Waves:
 
 @per_network(slow=True)
 def filtered_of(network: Network) -> Filtered:
-    """The accuracies of the network's circuit with frequencies removed."""
+    """The accuracies of the network's circuit with only its frequencies, and with only the others."""
     return filtered_accuracies(network.stack)

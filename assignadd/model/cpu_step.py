@@ -32,7 +32,8 @@ LINE = 16
 
 
 # The arrays of the compiled step. Matrices are C-contiguous and in single precision, so that every function is compiled
-# once. A name with _T is that of a transposed matrix, one with g_ that of a gradient.
+# once. A name with _T is that of a transposed matrix, one with g_ that of a gradient. docs/names.md, "Words of the fast
+# pass", says what rows, copies and amounts are.
 
 
 class WeightArrays(NamedTuple):
@@ -76,7 +77,7 @@ class Tables(NamedTuple):
     scores_2_T: Float32[Array, "C+1 S"]
     """Scores in layer 2 of these C + 1 rows as queries and the first 2C rows as keys."""
     positions: Float32[Array, "3*T+1 d"]
-    """The rows of positions and of E_= + P_=, in the order of `Chunk.amounts`."""
+    """Of `rows`, those of positions and of E_= + P_=, in the order of the columns of `Chunk.amounts`."""
     read_out: Float32[Array, "h N"]
     """W_out W_U."""
     # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
@@ -88,7 +89,7 @@ class Tables(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """The arrays that the forward and backward pass of n sequences write."""
+    """The arrays that the forward and the backward pass write for the n sequences of a chunk."""
 
     attention_1: Float32[Array, "n*T T"]
     """0 for keys after the query, to which nothing is written."""
@@ -96,18 +97,20 @@ class Chunk(NamedTuple):
     copied_scores: Float32[Array, "n T"]
     """The layer-2 score of what layer 1 copies from each position."""
     amounts: Float32[Array, "n 3*T+1"]
-    """How much of each position's rows `=` uses: in layer 2, by way of layer 1's copies, in layer 1; then 1."""
+    """How much `=` uses of each position's rows: T columns for what layer 2 reads directly, T for what it reads of
+    layer 1's copies, T for layer 1; then 1 (`numba_step.columns_of_amounts`)."""
     scores_2: Float32[Array, "n S"]
-    """And then their gradient."""
+    """The score that `=` gives to each row in layer 2; after `layer_2_backward`, the gradient."""
     resid_mid: Float32[Array, "n d"]
     neurons: Float32[Array, "n h"]
     logits: Float32[Array, "n N"]
-    """And then their gradient."""
+    """The logits; after `cross_entropy`, their gradient."""
     g_neurons: Float32[Array, "n h"]
     g_resid: Float32[Array, "n d"]
     g_amounts: Float32[Array, "n 3*T"]
     g_position_scores: Float32[Array, "n T"]
     g_passed_on: Float32[Array, "n T"]
+    """The gradient by how much of each position's copies is passed on to `=`."""
     # Memory of `layer_1_backward`.
     g_by_key: Float32[Array, "T+1 T"]
     g_positions: Float32[Array, "C T"]
@@ -119,6 +122,7 @@ class Sums(NamedTuple):
     scores_1: Float32[Array, "C C"]
     scores_2_T: Float32[Array, "C+1 S"]
     outputs: Float32[Array, "3*C+1 d"]
+    """Of `Tables.rows` from row C on: of what layer 1 writes, of the constant, of what layer 2 writes."""
     positions: Float32[Array, "3*T+1 d"]
     W_in: Float32[Array, "d h"]
     read_out_T: Float32[Array, "N h"]
@@ -346,11 +350,11 @@ def _length(axis: str, sizes: dict[str, int]) -> int:
 
 def _size(shapes: Mapping[str, tuple[int, ...]]) -> int:
     """How many numbers matrices of these shapes take in memory, one after the other."""
-    return sum(_whole_lines(shape) for shape in shapes.values())
+    return sum(_in_whole_cache_lines(shape) for shape in shapes.values())
 
 
-def _whole_lines(shape: tuple[int, ...]) -> int:
-    """How many numbers a matrix takes if the next one begins at a line of the cache."""
+def _in_whole_cache_lines(shape: tuple[int, ...]) -> int:
+    """How many numbers a matrix takes in memory, so that the next one begins at a line of the cache."""
     return math.ceil(math.prod(shape) / LINE) * LINE
 
 
@@ -360,11 +364,14 @@ def _zeros(*shape: int) -> Array:
 
 
 def _matrices(kind: Any, sizes: Sizes, memory: Array | None = None) -> Any:
-    """The matrices that a class above declares, for these sizes, one after the other in memory, new by default."""
+    """An instance of `kind`, one of the classes above: its matrices, for these sizes, are views of the memory.
+
+    They follow one another in `memory`, (numbers,), which is new by default.
+    """
     shapes = _shapes(kind, sizes)
     memory = _zeros(_size(shapes)) if memory is None else memory
     matrices, start = {}, 0
     for name, shape in shapes.items():
         matrices[name] = memory[start : start + math.prod(shape)].reshape(shape)
-        start += _whole_lines(shape)
+        start += _in_whole_cache_lines(shape)
     return kind(**matrices)

@@ -9,7 +9,8 @@ Head by head, layer 1 is as linear in the C = K + T embedding rows X = [E; P] as
 
 With one head, scores and outputs of layer 2 take one product with a table. For several heads that table would have
 H (1 + H) C rows, so queries, keys and values are computed, which are narrow. Those of all heads stand beside one
-another: (rows, H dh), of which `_of_head(h)` are the columns of head h.
+another: (rows, H dh), of which `_of_head(h)` are the columns of head h. docs/names.md, "Words of the fast pass", says
+what rows, copies, usage and aside are.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class SeveralHeads(Activations):
     """The residual of `=` after layer 1."""
     queries_2: Float[Tensor, "*M B all"]
     read_2: Float[Tensor, "*M B all"]
-    """What each head of layer 2 reads, before W_O."""
+    """What each head of layer 2 reads: its values, weighted by its attention, before W_O."""
 
     @cached_property
     def O2(self) -> Float[Tensor, "*M all d"]:
@@ -56,10 +57,12 @@ class SeveralHeads(Activations):
 
     @cached_property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
+        """What layer 2's attention writes into the residual of `=`: what its heads read, times W_O."""
         return self.read_2 @ self.O2
 
     @cached_property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        """The residual of `=` after layer 2's attention."""
         return self.kernels.plus_product(self.resid_pre.clone(), self.read_2, self.O2)
 
 
@@ -67,6 +70,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
     """The pass of models with several heads in each layer."""
 
     def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: HeadTables | None = None) -> SeveralHeads:
+        """The activations on these sequences, through the tables of the weights or through edited ones."""
         self.check(tokens)
         kernels, H, C = self.kernels, self.kernels.H, self.C
         if tables is None:
@@ -77,7 +81,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
             columns = self._of_head(h)
             self._scaled(tables.queries_1[..., columns], tables.keys_1[..., columns].mT, scores_1[..., h, :, :])
         attention_1 = kernels.layer_1(scores_1, tokens, usage)
-        kernels.join()  # the tables that are only begun
+        kernels.join()  # the tables that `begin_tables` only began
         resid_pre = kernels.product(usage[..., : kernels.n_used_by_1], tables.equal_rows)  # (..., B, d)
         queries_2 = resid_pre @ tables.W_Q2  # (..., B, H dh)
         scores_2 = kernels.matrix(tokens, H * (1 + H) * C, usage)
@@ -85,10 +89,10 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
             columns = self._of_head(h)
             self._scaled(queries_2[..., columns], tables.keys_2[..., columns].mT, scores_2[..., self._rows_of(h)])
         attention_2, copied_scores = kernels.layer_2(scores_2, tokens, attention_1, usage)
-        by_2, read_2 = usage[..., kernels.n_used_by_1 :], torch.empty_like(queries_2)
+        used_by_2, read_2 = usage[..., kernels.n_used_by_1 :], torch.empty_like(queries_2)
         for h in range(H):
             columns = self._of_head(h)
-            kernels.product(by_2[..., self._rows_of(h)], tables.values_2[..., columns], read_2[..., columns])
+            kernels.product(used_by_2[..., self._rows_of(h)], tables.values_2[..., columns], read_2[..., columns])
         return SeveralHeads(
             tokens, w, tables, attention_1, attention_2, usage, copied_scores, kernels, resid_pre, queries_2, read_2
         )
@@ -99,11 +103,12 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         return slice(h * width, (h + 1) * width)
 
     def _rows_of(self, h: int) -> slice:
-        """The columns of a head of layer 2 in matrices (B, H (1 + H) C)."""
+        """The columns of a head of layer 2 in matrices (B, H (1 + H) C): one for each row that a key is made of."""
         n_rows = (1 + self.kernels.H) * self.C
         return slice(h * n_rows, (h + 1) * n_rows)
 
     def begin_tables(self, w: Weights) -> HeadTables:
+        """The tables of these weights, of which only queries and keys of layer 1 are complete before `kernels.join`."""
         C, H, aside = self.C, self.kernels.H, self.kernels.product_aside
         n_key_rows = (1 + H) * C
         rows = w.E.new_empty(*w.E.shape[:-2], n_key_rows + 1, w.E.shape[-1])
@@ -123,43 +128,59 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         )
 
     def _attention_backward(self, w: Weights, activations: SeveralHeads, g_resid: Tensor, grads: Weights) -> None:
-        tables, usage, queries_2 = activations.tables, activations.usage, activations.queries_2
-        kernels, H, n_used_by_1 = self.kernels, self.kernels.H, self.kernels.n_used_by_1
-        product, aside, plus_product = kernels.product, kernels.product_aside, kernels.plus_product
-        by_2 = usage[..., n_used_by_1:]
-
-        # resid_mid = resid_pre + read_2 O2, read_2 = by_2 values_2
-        product(activations.read_2.mT, g_resid, grads.O2.flatten(-3, -2))  # not aside: `g_resid` changes below
-        g_read_2 = g_resid @ activations.O2.mT  # (..., B, H dh)
+        """Goes through `forward` from the end to the beginning, then through `begin_tables`."""
+        tables, tokens, kernels = activations.tables, activations.tokens, self.kernels
+        n_used_by_1, aside = kernels.n_used_by_1, kernels.product_aside
+        g_usage = kernels.matrix(tokens, kernels.n_used, g_resid)
         g_keys_and_values = g_resid.new_empty(*tables.key_rows.shape[:-1], tables.W_2.shape[-1])
         g_keys_2, g_values_2 = g_keys_and_values.chunk(2, -1)
-        g_usage = kernels.matrix(activations.tokens, kernels.n_used, g_resid)
-        g_by_2 = g_usage[..., n_used_by_1:]
-        for h in range(H):
-            columns, rows = self._of_head(h), self._rows_of(h)
-            product(g_read_2[..., columns], tables.values_2[..., columns].mT, g_by_2[..., rows])
-            aside(by_2[..., rows].mT, g_read_2[..., columns], g_values_2[..., columns])
+        self._output_backward(activations, g_resid, g_usage[..., n_used_by_1:], g_values_2, grads)
         g_scores_2, g_position_scores, g_passed_on = kernels.layer_2_backward(
-            g_usage, activations.tokens, activations.attention_1, activations.attention_2
+            g_usage, tokens, activations.attention_1, activations.attention_2
         )
-        # scores_2 = queries_2 keys_2^T / sqrt(d_head), queries_2 = resid_pre W_Q2
-        g_queries_2 = torch.empty_like(queries_2)
-        for h in range(H):
-            columns, g_scores = self._of_head(h), g_scores_2[..., self._rows_of(h)]
-            self._scaled(g_scores, tables.keys_2[..., columns], g_queries_2[..., columns])
-            with kernels.aside(g_scores):
-                self._scaled(g_scores.mT, queries_2[..., columns], g_keys_2[..., columns])
+        g_queries_2 = self._scores_backward(activations, g_scores_2, g_keys_2)
+        # queries_2 = resid_pre W_Q2
         g_W_Q2 = aside(activations.resid_pre.mT, g_queries_2)
-        plus_product(g_resid, g_queries_2, tables.W_Q2.mT)  # now of resid_pre
-        # resid_pre = by_1 equal_rows; the last row is the constant, of which there is always 1.
-        product(g_resid, tables.equal_rows.mT, g_usage[..., :n_used_by_1])
+        kernels.plus_product(g_resid, g_queries_2, tables.W_Q2.mT)  # now by resid_pre
+        # resid_pre = used_by_1 equal_rows; the last row is the constant, of which 1 is always used.
+        kernels.product(g_resid, tables.equal_rows.mT, g_usage[..., :n_used_by_1])
         g_equal_rows = aside(activations.used_by_1.mT, g_resid)  # (..., H C + 1, d)
         kernels.join()
         g_scores_1 = kernels.layer_1_backward(
-            g_usage, activations.tokens, activations.attention_1, activations.attention_2,
+            g_usage, tokens, activations.attention_1, activations.attention_2,
             activations.copied_scores, g_position_scores, g_passed_on,
         )  # fmt: skip
         self._tables_backward(w, tables, g_scores_1, g_W_Q2, g_keys_and_values, g_equal_rows, grads)
+
+    def _output_backward(
+        self, activations: SeveralHeads, g_resid: Tensor, g_used_by_2: Tensor, g_values_2: Tensor, grads: Weights
+    ) -> None:
+        """Writes the gradients of layer 2's W_O, of how much it uses of each row of its keys, and of its values.
+
+        resid_mid = resid_pre + read_2 O2, and read_2 = used_by_2 values_2 for each head.
+        """
+        kernels, tables = self.kernels, activations.tables
+        used_by_2 = activations.usage[..., kernels.n_used_by_1 :]
+        kernels.product(activations.read_2.mT, g_resid, grads.O2.flatten(-3, -2))  # not aside: `g_resid` changes later
+        g_read_2 = g_resid @ activations.O2.mT  # (..., B, H dh)
+        for h in range(kernels.H):
+            columns, rows = self._of_head(h), self._rows_of(h)
+            kernels.product(g_read_2[..., columns], tables.values_2[..., columns].mT, g_used_by_2[..., rows])
+            kernels.product_aside(used_by_2[..., rows].mT, g_read_2[..., columns], g_values_2[..., columns])
+
+    def _scores_backward(self, activations: SeveralHeads, g_scores_2: Tensor, g_keys_2: Tensor) -> Tensor:
+        """Returns the gradient of layer 2's queries from that of its scores; writes that of its keys, aside.
+
+        scores_2 = queries_2 keys_2^T / sqrt(d_head) for each head.
+        """
+        queries_2, keys_2 = activations.queries_2, activations.tables.keys_2
+        g_queries_2 = torch.empty_like(queries_2)
+        for h in range(self.kernels.H):
+            columns, g_scores = self._of_head(h), g_scores_2[..., self._rows_of(h)]
+            self._scaled(g_scores, keys_2[..., columns], g_queries_2[..., columns])
+            with self.kernels.aside(g_scores):
+                self._scaled(g_scores.mT, queries_2[..., columns], g_keys_2[..., columns])
+        return g_queries_2
 
     def _tables_backward(
         self,
@@ -173,7 +194,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
     ) -> None:
         """Writes the gradients of the weights of attention and embeddings from those of the tables.
 
-        Waits for all that is begun aside. The gradients that it is given must be there, but for `g_scores_1`.
+        All are complete when it returns. `g_scores_1` may still be computed aside when it is called, the others not.
         """
         K, C, H, kernels = self.K, self.C, self.kernels.H, self.kernels
         g_of_1 = tables.embeddings.new_empty(*tables.embeddings.shape[:-1], tables.W_1.shape[-1])

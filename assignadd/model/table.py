@@ -13,7 +13,7 @@ fewer columns than W_out. This file has the matrix products; the large ones, and
 patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test
 holds logits and every gradient equal to the reference transformer. All functions take weights with or without a leading
 axis M: on a CPU the plain matrix products of a single model are faster than batched ones. `heads` does the same for
-several heads.
+several heads. docs/names.md, "Words of the fast pass", says what rows, copies, usage and aside are.
 """
 
 from __future__ import annotations
@@ -64,22 +64,15 @@ class Weights:
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
-        """The weights of the table forward among those of a stack or of one model, by name."""
-
-        def head(layer: int, letter: str) -> Tensor:
-            return named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)  # which leaves several heads
-
+        """The weights of the table forward, from all those of a stack or of one model by their names."""
+        heads = {}  # Q1, ..., O2; those of several heads keep their axis H
+        for layer in (1, 2):
+            for letter in "QKVO":
+                heads[f"{letter}{layer}"] = named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)
         return cls(
             E=named["embed.W_E"],
             pos=named["pos_embed.W_pos"],
-            Q1=head(1, "Q"),
-            K1=head(1, "K"),
-            V1=head(1, "V"),
-            O1=head(1, "O"),
-            Q2=head(2, "Q"),
-            K2=head(2, "K"),
-            V2=head(2, "V"),
-            O2=head(2, "O"),
+            **heads,
             W_in=named["blocks.1.mlp.W_in"],
             W_out=named["blocks.1.mlp.W_out"],
             U=named["unembed.W_U"],
@@ -88,10 +81,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Rows:
-    """What residuals are made of: views of one matrix, whose rows are named on the right, for H heads."""
+    """Rows that residuals are sums of, for H heads: all three are views of [E; P; [E; P] OV1 of each; E_= + P_=]."""
 
-    embeddings: Tensor  # (C, d)     [E; P]
-    equal_rows: Tensor  # (H C + 1, d)  [[E; P] OV1 of each head; E_= + P_=]: of the residual of `=` after layer 1
+    embeddings: Tensor  # (C, d)            [E; P]
+    equal_rows: Tensor  # (H C + 1, d)      [[E; P] OV1 of each head; E_= + P_=]: of the residual of `=` after layer 1
     key_rows: Tensor  # ((1 + H) C, d)    [[E; P]; [E; P] OV1 of each head]: of the residual of any key
 
     @cached_property
@@ -161,7 +154,7 @@ class Activations:
     usage: Float[Tensor, "*M B rows"]
     """How much `=` uses of each row of `equal_rows` and then, for each head of layer 2, of each row of `key_rows`."""
     copied_scores: Float[Tensor, "*M B H copied_by T"]
-    """The layer-2 score that a key gains by each unit of its layer-1 attention to a position."""
+    """The layer-2 score of each position's copy: what a key gains for each unit of its layer-1 attention to it."""
     kernels: TensorKernels
 
     @cached_property
@@ -231,21 +224,23 @@ class OneHead(Activations):
 
     @cached_property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
+        """What layer 2's attention writes into the residual of `=`: by how much it uses each of `outputs_2`."""
         return self.usage[..., self.kernels.n_used_by_1 :] @ self.tables.outputs_2
 
     @cached_property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        """The residual of `=` after layer 2's attention, in one product with all rows that it is made of."""
         return self.kernels.product(self.usage, self.tables.outputs)
 
 
 def reads_out(w: Weights, batch: int) -> bool:
     """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
 
-    W_out W_U has to be computed first: h d N more multiplications for B h (d - N) fewer, and twice that in the
-    backward pass. On a GPU a product of so few columns takes no less time.
+    W_out W_U has to be computed first: h d N more multiplications for B h (d - N) fewer with B = `batch`, and twice
+    that in the backward pass. On a GPU a product of so few columns takes no less time.
     """
     d, N = w.U.shape[-2:]
-    return w.U.device.type == "cpu" and N * (d + batch) < d * batch  # d N < B (d - N), without the minus
+    return w.U.device.type == "cpu" and N * (d + batch) < d * batch  # h d N < B h (d - N)
 
 
 A = TypeVar("A", bound=Activations)
@@ -253,9 +248,10 @@ R = TypeVar("R", bound=Rows)
 
 
 class Forward(Generic[A, R]):
-    """The forward and backward pass of one task's models on one device.
+    """The forward and the backward pass of models of one configuration on one device.
 
-    What is between the embedding and the last MLP, activations `A` by tables `R`, depends on the number of heads.
+    Its subclasses, for one head and for several, do the part before the last MLP: they compute tables of type `R` and
+    from them activations of type `A`.
     """
 
     def __init__(self, config: Config, device: str | torch.device = "cpu", stacked: bool = False):
@@ -273,7 +269,7 @@ class Forward(Generic[A, R]):
         raise NotImplementedError
 
     def begin_tables(self, w: Weights) -> R:
-        """The tables of these weights; before `kernels.join`, only those of layer 1's scores are there."""
+        """The tables of these weights; before `kernels.join`, only those of layer 1's scores are complete."""
         raise NotImplementedError
 
     def tables(self, w: Weights) -> R:
@@ -319,15 +315,15 @@ class Forward(Generic[A, R]):
         return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
 
     def logits(self, activations: A) -> Float[Tensor, "*M B N"]:
-        """The logits by the fewer operations: by W_out W_U, or by the residual after the MLP."""
+        """The logits, through W_out W_U or through the residual after the MLP: whichever takes fewer operations."""
         batch = activations.tokens.shape[-2]
         return activations.read() if reads_out(activations.weights, batch) else activations.logits
 
     def backward(self, w: Weights, activations: A, g_logits: Tensor, grads: Weights) -> None:
-        """Writes the gradients of sum(logits * g_logits) for every weight into `grads` (whatever they held before)."""
+        """Writes the gradient of sum(logits * g_logits) by every weight into `grads`, whatever they held before."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
         resid_mid, neurons = activations.resid_mid, activations.neurons
-        g_resid = g_logits @ w.U.mT  # (..., B, d), of the residual after the MLP, and then of that before it
+        g_resid = g_logits @ w.U.mT  # (..., B, d), by the residual after the MLP
         if reads_out(w, activations.tokens.shape[-2]):  # logits = neurons (W_out U) + resid_mid U
             g_read_out = product(neurons.mT, g_logits)  # (..., h, N), of W_out U
             product(g_read_out, w.U.mT, grads.W_out)
@@ -339,11 +335,11 @@ class Forward(Generic[A, R]):
             product(neurons.mT, g_resid, grads.W_out)
             g_neurons = self.kernels.gated_product(g_resid, w.W_out.mT, neurons)
         aside(resid_mid.mT, g_neurons, grads.W_in)
-        plus_product(g_resid, g_neurons, w.W_in.mT)
+        plus_product(g_resid, g_neurons, w.W_in.mT)  # now by resid_mid, the residual before the MLP
         self._attention_backward(w, activations, g_resid, grads)
 
     def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b / sqrt(d_head), without another pass over the product."""
+        """a @ b / sqrt(d_head), written into `out` if there is one; it takes no second pass to divide."""
         product = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
         plus_product = product.addmm_ if a.dim() == 2 else product.baddbmm_
         return plus_product(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read
@@ -378,6 +374,7 @@ class TableForward(Forward[OneHead, Tables]):
         return OneHead(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
     def _attention_backward(self, w: Weights, activations: OneHead, g_resid: Tensor, grads: Weights) -> None:
+        """Goes through `forward` from the end to the beginning, then through `begin_tables`."""
         # resid_mid = usage @ outputs
         g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g_resid)
         self.kernels.product(g_resid, activations.tables.outputs.mT, g_usage)
@@ -386,9 +383,10 @@ class TableForward(Forward[OneHead, Tables]):
         self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
     def _scores_backward(self, activations: OneHead, g_usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of both score tables, (..., C, C) and (..., 2C, C + 1), from that of the usage, (..., B, 3C + 1).
+        """Returns the gradients of both score tables, (..., C, C) and (..., 2C, C + 1).
 
-        Only `kernels.after_layer_1_backward` may read the first. Adds the gradient by layer 2's scores to `g_usage`.
+        They follow from that of the usage, (..., B, 3C + 1), to which the part by way of layer 2's scores is added
+        here. The first may not be complete yet: only work in `kernels.after_layer_1_backward` may read it.
         """
         tokens, used_by_1 = activations.tokens, activations.used_by_1
         attention_1, attention_2 = activations.attention_1, activations.attention_2
@@ -397,14 +395,17 @@ class TableForward(Forward[OneHead, Tables]):
         )
         g_scores_2 = self.kernels.product_aside(g_row_scores.mT, used_by_1)
         self.kernels.plus_product(g_usage[..., : self.C + 1], g_row_scores, activations.tables.scores_2)
-        self.kernels.join()  # g_scores_2 and the gradient of the outputs, before that of layer 1, which takes longer
+        # Waits for g_scores_2 and g_outputs alone: the gradient of layer 1, which takes longer, is only begun below.
+        self.kernels.join()
         g_scores_1 = self.kernels.layer_1_backward(
             g_usage, tokens, attention_1, attention_2, activations.copied_scores, g_position_scores, g_passed_on
         )
         return g_scores_1.squeeze(-3), g_scores_2
 
     def begin_tables(self, w: Weights) -> Tables:
+        """The tables of these weights, of which only queries and keys of layer 1 are complete before `kernels.join`."""
         tables, aside = Tables.empty(w), self.kernels.product_aside
+        # The parts of `Rows.equal_rows` and `Rows.key_rows`, which are views: embeddings, constant and, below, outputs.
         torch.cat([w.E, w.pos], -2, out=tables.embeddings)
         E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
         torch.add(E_equals, P_last, out=tables.constant)
@@ -425,7 +426,7 @@ class TableForward(Forward[OneHead, Tables]):
     ) -> None:
         """Writes the gradients of the weights of attention and embeddings from those of the tables.
 
-        Waits for all that is begun aside. The gradients that it is given must be there, but for `g_scores_1`.
+        All are complete when it returns. `g_scores_1` may still be computed aside when it is called, the others not.
         """
         K, C = self.K, self.C
         aside, plus_product = self.kernels.product_aside, self.kernels.plus_product

@@ -61,10 +61,10 @@ from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.text import render, render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
-# Settings of a task that the page reads.
-FIELDS = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
-# Settings that only decide what the page carries as data: seen pairs, answers, sequences.
-IN_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operation", "table")
+# Settings of a task that the page carries as they are, and reads.
+CARRIED_SETTINGS = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
+# Settings that the page does not need: they decide its seen pairs, answers and sequences, which it carries.
+SETTINGS_OF_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operation", "table")
 # How many colours of a continuous scale the page has; it mixes those between them.
 STOPS = 9
 # The colours that the page uses, by their names in `palette`.
@@ -84,7 +84,7 @@ def require_shown(config: Config) -> None:
     """Refuses a task that the page cannot show: one with a setting that the page does not read and that is changed."""
     for field in dataclasses.fields(config.task):
         value = getattr(config.task, field.name)
-        if field.name not in (*FIELDS, *IN_DATA) and value != field.default:
+        if field.name not in (*CARRIED_SETTINGS, *SETTINGS_OF_DATA) and value != field.default:
             raise ConfigError(f"task.{field.name}", value, f"{field.default!r}: the page can show no other")
 
 
@@ -94,7 +94,7 @@ def task_data(config: Config) -> dict[str, Any]:
     vocabulary = Vocabulary(task)
     numbers = torch.arange(task.modulus)
     answers = answer_of(task, (numbers[:, None], numbers))  # (N, N): for each pair of values
-    settings = {name: getattr(task, name) for name in FIELDS}
+    settings = {name: getattr(task, name) for name in CARRIED_SETTINGS}
     return settings | {"operator": vocabulary.name(vocabulary.plus), "answers": whole_numbers(answers)}
 
 
@@ -134,25 +134,25 @@ def _scale(colour_map: str) -> list[str]:
     return [to_hex(colormaps[colour_map](i / (STOPS - 1))) for i in range(STOPS)]
 
 
-EXAM = 512  # sequences in all of the exam that the page gives
+EXAM_SEQUENCES = 512  # of all sets together, in the exam that the page gives
 SEARCHED = 400  # sequences of every evaluation set in which a wrong answer is looked for
 # The example of the paper's section 3, where the task has these letters and numbers.
 PAPER = "c=1, b=17, a=42, b+19=?"
 
 
-def exam(config: Config, seen: Tensor) -> dict[str, Any]:
+def exam_data(config: Config, seen: Tensor) -> dict[str, Any]:
     """The exam that the page gives to a network: the first sequences of every evaluation set, 512 in all.
 
     "sets" has for each set its name, and where its sequences begin and end in the exam. A task may have no sequences of
     some sets: the others then have more.
     """
     n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
-    n_per_set = math.ceil(EXAM / n_sets)
+    n_per_set = math.ceil(EXAM_SEQUENCES / n_sets)
     sequences = Exam([config], seen[None], EVAL_SETS, n_per_set)
-    bounds = [min(i * n_per_set, EXAM) for i in range(n_sets + 1)]  # the last set may be cut
+    bounds = [min(i * n_per_set, EXAM_SEQUENCES) for i in range(n_sets + 1)]  # the last set may be cut
     return {
-        "tokens": whole_numbers(sequences.tokens[0, :EXAM]),
-        "labels": whole_numbers(sequences.labels[0, :EXAM]),
+        "tokens": whole_numbers(sequences.tokens[0, :EXAM_SEQUENCES]),
+        "labels": whole_numbers(sequences.labels[0, :EXAM_SEQUENCES]),
         "sets": [[name, *bounds[i : i + 2]] for i, name in enumerate(sequences.names)],
     }
 

@@ -116,7 +116,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
         "curves": data.curves_data(curves_of(network)),
         "measures": data.measures_data(run, network.index, steps),
         "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
-        "exam": data.exam(network.config, network.seen),
+        "exam": data.exam_data(network.config, network.seen),
         "reference": data.reference(network.config),
         "examples": data.examples(network.config, network.seen, network.stack),
     }

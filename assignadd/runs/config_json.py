@@ -71,6 +71,7 @@ def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = N
         config = replace(config, task=Task(file=own_tasks.register(task)))
     if network is not None:
         config = replace(config, model=Model(file=own_networks.described(network, config.task)))
+    # Both raise the error where the user has not named the file in this process.
     if config.task.file is not None:
         own_tasks.registered(config.task.file)
     if config.model.file is not None:

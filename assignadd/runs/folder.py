@@ -179,7 +179,7 @@ class Run:
         if problem := blob.problem(data):
             raise RunError(f"{path} {problem}")
         try:
-            # Checked before anything else in the rows is built; a row may be more than its checked fields.
+            # The fields of `_Row` are checked first, of no more rows than there can be; the rows have others too.
             checked = msgspec.json.Decoder(_Row).decode_lines(data) if data.count(b"\n") <= most_rows else []
             rows = msgspec.json.Decoder(dict[str, Any]).decode_lines(data) if checked else []
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -336,7 +336,10 @@ class Run:
         return decode_tensors(self.committed(name), str(self.path / name))
 
     def committed(self, name: str) -> bytes:
-        """The bytes of a committed file; a RunError that names it where it is damaged, or larger than such a file."""
+        """The bytes of a committed file.
+
+        Raises a RunError that names the file if it is damaged or larger than a file of its kind may be.
+        """
         file = self.manifest.files[name]
         data = self._read(name, file, file.size + 1, self._most_bytes(name))  # one byte more tells that it is longer
         if problem := file.problem(data):

@@ -284,7 +284,10 @@ class Study:
         return replace(self.base, optim=replace(self.base.optim, steps=self.steps))
 
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
-        """The networks of the study; with another number of seeds or steps where these are given."""
+        """The networks of the study as a sweep, with another number of seeds or steps where these are given.
+
+        With `tf32`, matrix products on a GPU round to TF32 (`numerics.tf32`).
+        """
         n_seeds = self.seeds if seeds is None else seeds
         if not 1 <= n_seeds <= 4096:
             raise ConfigError("seeds", n_seeds, "a whole number from 1 to 4096")
@@ -292,8 +295,9 @@ class Study:
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
         members = []
         for cell in self.cells:
-            networks: Sequence[Mapping[str, Any]] = cell.models[:seeds] or [{}] * n_seeds  # all where `seeds` is None
-            for i, settings in enumerate(networks):
+            # A cell that lists the settings of its networks has no more networks than it lists.
+            settings_of_networks = cell.models[:seeds] if cell.models else ({},) * n_seeds
+            for i, settings in enumerate(settings_of_networks):
                 members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
         return Sweep(self.name, config, tuple(members), self.observer)
 

@@ -82,9 +82,9 @@ def evaluated_sequences(config: Config) -> tuple[int, int]:
 def seconds_on_cpu(
     config: Config, members: Sequence[Member], observe: Callable[..., Any] | None
 ) -> tuple[float, float]:
-    """About how many seconds a core of this machine spends on a stack beside its models, and on each of its models.
+    """About how many seconds a core of this machine takes: for a stack, whatever its size, and for each of its models.
 
-    Measured in processor time, on some of the models, in a few steps and on few sequences.
+    It trains and tests some of the models for a few steps, on few sequences, and counts processor time.
     """
     members, endless = members[:SAMPLE], replace(config, optim=replace(config.optim, steps=1 << 30))
     configs = [member.config(endless) for member in members]
@@ -95,7 +95,8 @@ def seconds_on_cpu(
         trainer.evaluate(with_measures)
         group = trainer.groups[0]
         some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
-        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))  # for one model
+        # Drawing is measured apart, as `trainer.advance` draws for many steps at once; here, for one model.
+        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))
         draw_of_step = len(members) * draw / len(some_steps)
         n_steps, seconds = 0, 0.0
         while seconds < SECONDS:
@@ -105,12 +106,13 @@ def seconds_on_cpu(
         evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
         short, longer = (_exam_seconds(trainer.stack(), configs, seen, n) for n in (SHORT, LONGER))
     steps, record = config.optim.steps, config.record
-    n_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead  # sequences are drawn for many steps at a time
-    training = steps * step + n_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
+    n_steps_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead
+    training = steps * step + n_steps_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
     # An exam takes some time however few its sequences, and more with each of them.
     exams = short * (1 + len(last_evaluations(config))) if record.final_sequences else 0
     per_sequence = max(0, longer - short) / (LONGER - SHORT) / len(all_sets(config.task))
-    exams += per_sequence * evaluated_sequences(config)[1]
+    _, n_after_training = evaluated_sequences(config)
+    exams += per_sequence * n_after_training
     return START, (training + exams) / len(members)
 
 

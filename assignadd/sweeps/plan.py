@@ -218,25 +218,25 @@ class Job:
 def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
     """The runs under `out` that hold cells of the sweep, unchanged, and stacks of all other cells.
 
-    Cells whose tensors have the same shapes share stacks. Which do does not depend on what the folder holds already:
-    processes that begin at different times plan the same stacks.
+    Cells whose tensors have the same shapes share stacks. What a folder holds already does not change which cells share
+    a stack, so processes that begin at different times plan the same stacks.
     """
     runs, problems = find_runs(out)
     if problems:
         raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    without_run = {config: dict.fromkeys(members) for config, members in sweep.members.items()}
+    to_train = {config: dict.fromkeys(members) for config, members in sweep.members.items()}
     jobs = []
     for run in runs:
-        members = without_run.get(run.config, {})
+        members = to_train.get(run.config, {})
         members_of_run = [member for member in run.members if member in members]
         if members_of_run:
             check_observed(run, getattr(sweep.observe, "observed", None))
             jobs.append(Job(out, run.config, run.members, run.step, sweep.observe, run.path))
         for member in members_of_run:
             del members[member]
-    for config, members in without_run.items():
-        is_elsewhere = config.start != Start()
-        starts = [m for m in members if is_elsewhere or any(name.startswith("start.") for name, _ in m.settings)]
+    for config, members in to_train.items():
+        has_given_start = config.start != Start()
+        starts = [m for m in members if has_given_start or any(name.startswith("start.") for name, _ in m.settings)]
         check_start([member.config(config) for member in starts])
         together = machines.most_together or models_together(config, machines)
         for stack in stacks(sweep.members[config], together):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from typing import Literal
 
 from assignadd.config import Task
@@ -141,15 +141,17 @@ def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
     return tuple(sets)
 
 
-def _doubly_held_out(operands: int) -> tuple[EvalSet, ...]:
+def _held_out_and_banned(operands: int) -> tuple[EvalSet, ...]:
     """The sets with both held-out values and variables in banned slots, for each number of variables."""
-    of_counts = [_banned_sets("doubly held out", n_vars, operands, "held_out") for n_vars in range(1, operands + 1)]
-    return tuple(chain.from_iterable(of_counts))
+    sets = []
+    for n_vars in range(1, operands + 1):
+        sets += _banned_sets("doubly held out", n_vars, operands, "held_out")
+    return tuple(sets)
 
 
 # The sets of two operands; the first nine are the paper's.
 EVAL_SETS = _eval_sets(2)
-DOUBLY_HELD_OUT = _doubly_held_out(2)
+DOUBLY_HELD_OUT = _held_out_and_banned(2)
 CLASS_SETS = tuple(
     EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
 )
@@ -162,7 +164,7 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
     """The sets on which a network of this task is evaluated during training."""
     if task.file is not None:
         return tuple(map(NamedSet, task.file.sets))
-    return _eval_sets(task.operands) + _doubly_held_out(task.operands) + _chain_sets(task)
+    return _eval_sets(task.operands) + _held_out_and_banned(task.operands) + _chain_sets(task)
 
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
@@ -184,7 +186,7 @@ def all_sets(task: Task) -> tuple[EvalSet, ...]:
 
 # Labels by name. A set for another number of operands may have the same name as one for two, and a label with
 # `triple` instead of `pair`; the one for two operands, which is last here, is taken.
-LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_doubly_held_out(k))}
+LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_held_out_and_banned(k))}
 LABELS |= {s.name: s.label for s in CLASS_SETS}
 
 

@@ -79,10 +79,10 @@ class RandomWords:
         return self._next(n).argsort(dim=-1, stable=True)
 
     def in_fixed_order(self, n: int, places: range | None = None) -> Tensor:
-        """(B,): entry r of the numbers 0 to n - 1 in a random order that depends on the seed alone, for sequence r.
+        """(B,): order[places[r % len(places)]] for the sequence in row r; without `places`, order[r % n].
 
-        With `places`, it is the entry at the r-th of these places, from the first again after the last. A set whose
-        sequences are made of this alone is fixed: the same at every step.
+        `order` is a random order of the numbers 0 to n - 1 that depends on the seed alone. So a set whose sequences
+        are made of this alone is fixed: the same at every step.
         """
         places = range(n) if places is None else places
         if not places or not 0 <= min(places) <= max(places) < n:

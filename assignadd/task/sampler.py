@@ -136,10 +136,10 @@ class Sampler:
             batch = Batch(*self._compiled.sample(step, rows, first_row))
         else:
             batch = self._sample_in_tensors(step, rows, first_row)
-        return batch if self.task.random_padding else Batch(self._padded_first(batch.tokens), batch.labels)
+        return batch if self.task.random_padding else Batch(self._with_padding_first(batch.tokens), batch.labels)
 
-    def _padded_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
-        """The same sequences with all padding before the assignments, whose order stays."""
+    def _with_padding_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
+        """The same sequences with all padding moved before the assignments, which keep their order."""
         prefix = tokens[..., : self.task.prefix]
         is_no_pad = (prefix != self.vocabulary.pad).long()
         pads_first = is_no_pad.argsort(dim=-1, stable=True)

@@ -131,7 +131,10 @@ class Group:
             self._frozen.restore(self.step, self.stack.flat, weights_before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code; `step` stays."""
+        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code.
+
+        The caller adds n to `self.step`.
+        """
         first = int(self.step)
         rates = self._rates(torch.arange(first, first + len(batches.tokens)))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)

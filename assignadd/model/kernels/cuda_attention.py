@@ -4,8 +4,8 @@ They read and write places of shared memory that depend on the data, which a Tri
 come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, H, query,
 key, B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
 
-`tensor.TensorKernels` says what each operation returns. Its tensors have the axes in the usual order, (M, B, ...), as
-views of this memory.
+`tensor.TensorKernels` says what each operation returns, and docs/names.md, "Words of the fast pass", what its words
+mean. Its tensors have the axes in the usual order, (M, B, ...), as views of this memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assignadd.model.kernels.tensor import TensorKernels
 
 SOURCE = Path(__file__).with_name("attention.cu")
 PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_backward"]
-FLOAT, LANES = 4, 32  # bytes of a number, threads of a warp
+BYTES_OF_FLOAT, LANES = 4, 32  # LANES: threads of a warp
 DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that any program may have
 # Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
 # tokens whose rows are added up at once, and warps that each have a table.
@@ -40,17 +40,18 @@ class CudaAttention(TensorKernels):
         device_properties = properties(device)
         self._processors = device_properties.multi_processor_count
         # All sizes of memory are counted in numbers, and are of the shared memory that a block of threads may have.
-        memory = device_properties.shared_memory_per_block_optin // FLOAT
+        memory = device_properties.shared_memory_per_block_optin // BYTES_OF_FLOAT
         # A block of `table_backward` has this many warps, each with this many rows of the score table in memory.
         self._table_rows = min(self.C, memory // self.C)
         self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
         # `spread` adds up the rows of this many tokens at once.
         tokens_at_once = min(self.K, MOST_TOKENS)
         self._spread_memory = tokens_at_once * LANES
-        # The most memory that a program declares itself, besides that which it gets at the launch.
-        self._own_memory = (2 * n_heads + 3) * length * LANES
+        # Shared memory is static, for arrays that a program declares, or dynamic, as much as its launch asks for. This
+        # is the most that one of the programs declares.
+        self._static_memory = (2 * n_heads + 3) * length * LANES
         # `patterns` has a copy of the score table in memory, if it fits.
-        copies_table = self.C**2 + self._spread_memory + self._own_memory <= memory
+        copies_table = self.C**2 + self._spread_memory + self._static_memory <= memory
         self._copied_table = self.C**2 if copies_table else 0
         self._constants = (
             ("K", self.K), ("T", self.T), ("H", n_heads), ("TABLE_ROWS", self._table_rows),
@@ -58,6 +59,7 @@ class CudaAttention(TensorKernels):
         )  # fmt: skip
 
     def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
+        """A matrix (M, B, width) that is stored as (M, width, B), not initialised."""
         M, B, _ = tokens.shape
         return like.new_empty(M, width, B).mT
 
@@ -87,7 +89,10 @@ class CudaAttention(TensorKernels):
         return attention_2.movedim(-1, 1), copied_scores.movedim(-1, 1)
 
     def _of_positions(self, tokens: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Memory for each head of layer 2, (M, H, T, B), and for each with each head of layer 1, (M, H, H, T, B)."""
+        """Memory for two arrays, one for each head of layer 2 and one for each pair of heads of layers 2 and 1.
+
+        They are (M, H, T, B) and (M, H, H, T, B), not initialised.
+        """
         M, H = len(tokens), self.H
         return like.new_empty(M, H, *tokens.shape[1:]), like.new_empty(M, H, H, *tokens.shape[1:])
 
@@ -123,7 +128,7 @@ class CudaAttention(TensorKernels):
             return self._table_backward(g_pairs, in_memory)
 
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
-        """Gradients of layer 1's score tables (M, H, C, C) from that of all pairs (M, H, B, query, key)."""
+        """Gradients of layer 1's score tables (M, H, C, C) from those of every pair's score (M, H, B, query, key)."""
         M, H, B = g_pairs.shape[:3]
         tiles = -(-self.C // self._table_rows)  # parts of the table, by rows; all divisions here are rounded up
         # Each block adds up one tile over a slice of the sequences. There are as many slices as fill the processors.
@@ -136,19 +141,26 @@ class CudaAttention(TensorKernels):
         return g_slices[:, :, 0] if slices == 1 else g_slices.sum(2)
 
     def _over_sequences(self, name: str, parts: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
-        """Launches a program whose blocks have a warp for each position of 32 sequences, which spread `parts`."""
+        """Launches a program whose blocks have a warp for each position of 32 sequences.
+
+        Each block gets the memory for `parts` calls of `spread` at once, 0 where the program does not call it.
+        """
         M, T, B = tokens.shape
         memory, grid = parts * self._spread_memory, (-(-B // LANES), M * self.H, 1)
         self._launch(name, grid, T, memory, first, tokens, *arrays, B)
 
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
-        """Launches a grid of blocks of (LANES, warps) threads, each with `memory` numbers of shared memory."""
+        """Launches a grid of blocks of (LANES, warps) threads, each block with `memory` numbers of dynamic memory.
+
+        A program may have DEFAULT_MEMORY of both kinds together; for more, the dynamic part has to be allowed first.
+        """
         if 0 in grid:  # no sequences
             return
         kernel = compiled(self._constants, torch.cuda.current_device())[name]
-        if FLOAT * (memory + self._own_memory) > DEFAULT_MEMORY:
-            kernel.set_shared_memory_config(max(DEFAULT_MEMORY, FLOAT * memory))
-        kernel(grid, (LANES, warps, 1), list(arguments), FLOAT * memory)
+        dynamic_bytes = BYTES_OF_FLOAT * memory
+        if dynamic_bytes + BYTES_OF_FLOAT * self._static_memory > DEFAULT_MEMORY:
+            kernel.set_shared_memory_config(max(DEFAULT_MEMORY, dynamic_bytes))
+        kernel(grid, (LANES, warps, 1), list(arguments), dynamic_bytes)
 
 
 def properties(device: torch.device) -> Any:

@@ -12,7 +12,9 @@ Names and shapes, the same in all functions (one model, single precision):
                          what layer 2 reads directly, T for what it reads of layer 1's copies, T for layer 1; then 1
                          for the constant row, the embedding of `=`
     g_...                the gradient of the loss by what follows
+    ..._at               the part of a row of the tables that belongs to positions, its columns from K on
 
+docs/names.md, "Words of the fast pass", says what rows, copies, amounts and usage are.
 All arrays are C-contiguous, so that every function is compiled once. A sequence needs a few hundred numbers, so nothing
 is read from memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than
 indices K + k, which the compiler takes for possibly negative, and loops compile in less time than array expressions.
@@ -228,11 +230,11 @@ def gate(neurons, grad):
 
 @fast
 def layer_2_backward(chunk, tokens, C):
-    """Writes gradients of layer 2 from that of the amounts that it uses, g_amounts[:, : 2T].
+    """Fills three arrays of a chunk from the gradient of the amounts that layer 2 uses, g_amounts[:, : 2T].
 
-    g_position_scores    the gradient by each position's score
-    g_passed_on          the gradient by the amount of each position's copies that is passed on to `=`
-    scores_2             the gradient by the entries of `scores_2`, of which scores are sums, in their place
+    g_position_scores    (B, T), the gradient by each position's score
+    g_passed_on          (B, T), the gradient by how much of each position's copies is passed on to `=`
+    scores_2             (B, S), over the scores of the rows: the gradient by them, of which positions' scores are sums
     """
     B, T = tokens.shape
     K = C - T
@@ -267,9 +269,10 @@ def layer_2_backward(chunk, tokens, C):
 def layer_1_backward(chunk, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of layer 1's score table, (C, C).
 
-    The gradient of a pair's score (query q, key k) belongs to four entries of the table: the rows of q's token and
-    position, the columns of k's. It is read from the gradients that `layer_2_backward` writes. `g_by_key`, (T + 1, T),
-    and `g_positions`, (C, T), are memory; the latter has the rows of query positions, transposed.
+    The gradient of a pair's score (query q, key k) is added to four entries of the table: in the rows of q's token and
+    position, the columns of k's. It follows from the gradients that `layer_2_backward` writes and from
+    g_amounts[:, 2T:]. `g_by_key`, (T + 1, T), is memory for one sequence; `g_positions`, (C, T), adds up the rows of
+    query positions, transposed, which are added to the table at the end.
     """
     B, T = tokens.shape
     C = len(g_table)

@@ -5,10 +5,11 @@ runs the same function on its share of the sequences, and waits for the others w
 sequences pass a chunk at a time, forward and at once backward, each chunk in the memory of the one before: what is
 written is so little that it is still in the processor's cache when it is read.
 
-`cpu_step` says what every array in the arguments is (`Model`, `Gradients`, `Chunk`, `Sums`, `Batches`, `Update`).
-K, T and C = K + T are the numbers of tokens, of positions and of rows of a table for both. `dot(a, b, out)` writes
-a @ b, `add_dot` adds it, `gemm(scale, a, b, beta, out)` writes scale * a @ b + beta * out; `add_rows` does the same for
-the rows of each sequence's tokens, of which a product would multiply most by zero.
+`cpu_step` says what every array in the arguments is (`Model`, `Gradients`, `Chunk`, `Sums`, `Batches`, `Update`);
+docs/names.md, "Words of the fast pass", says what copies and amounts are. K, T and C = K + T are the numbers of tokens,
+of positions and of rows of a table for both. `dot(a, b, out)` writes a @ b, `add_dot` adds it,
+`gemm(scale, a, b, beta, out)` writes scale * a @ b + beta * out; `add_rows` does the same for the rows of each
+sequence's tokens, of which a product would multiply most by zero.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def write_tables(thread, model):
     """Writes the tables of the weights; the first thread and the last each do about half of the work."""
     weights, tables, equals, scale = model
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
-    # The parts of `rows`, (4C + 1, d): embeddings; embeddings OV1; E_= + P_=; (the first two) OV2.
+    # The parts of `rows`, (4C + 1, d): embeddings, C; embeddings OV1, C; E_= + P_=, 1; (the first two) OV2, 2C.
     embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
     constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
     # The rows that make up the residual of any key in layer 2, and those that make up the residual of the query `=`.
@@ -98,6 +99,21 @@ def write_tables(thread, model):
 
 
 @inner
+def columns_of_amounts(T):
+    """The columns of `amounts` in which begin: layer 1, what layer 2 reads directly, what it reads of copies."""
+    return 2 * T, 0, T
+
+
+@inner
+def outputs_of_layers(outputs, C):
+    """The parts of `outputs`, (3C + 1, d): what layer 1 writes for each row, layer 2 for each row and for its copy.
+
+    Row C, between the first part and the second, is the constant E_= + P_=.
+    """
+    return outputs[:C], outputs[C + 1 : 2 * C + 1], outputs[2 * C + 1 :]
+
+
+@inner
 def forward(model, chunk, tokens, logits):
     """Writes the logits (n, N) of the n sequences of a chunk."""
     weights, tables = model.weights, model.tables
@@ -105,20 +121,19 @@ def forward(model, chunk, tokens, logits):
     C = len(tables.scores_1)
     amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
     neurons = chunk.neurons[:n]
-    # What `=` may be given: what layer 1 writes, and what layer 2 writes of embeddings and of layer 1's copies. Below,
-    # the columns in which their `amounts` begin.
-    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
-    by_1, by_2, by_2_of_copies = 2 * T, 0, T
+    # What `=` may be given, and the columns in which the amounts of it begin.
+    outputs_1, outputs_2, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
+    column_1, column_2, column_2_of_copies = columns_of_amounts(T)
     layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
-    dot(amounts[:, by_1:], tables.scores_2_T[C - T :], scores_2)
-    add_rows(SUMS, tables.scores_2_T, tokens, amounts, by_1, scores_2)
+    dot(amounts[:, column_1:], tables.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, tables.scores_2_T, tokens, amounts, column_1, scores_2)
     layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
-    add_rows(SUMS, written_1, tokens, amounts, by_1, resid_mid)
-    add_rows(SUMS, written_2, tokens, amounts, by_2, resid_mid)
-    add_rows(SUMS, written_2_of_copies, tokens, amounts, by_2_of_copies, resid_mid)
+    add_rows(SUMS, outputs_1, tokens, amounts, column_1, resid_mid)
+    add_rows(SUMS, outputs_2, tokens, amounts, column_2, resid_mid)
+    add_rows(SUMS, outputs_2_of_copies, tokens, amounts, column_2_of_copies, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
     dot(neurons, tables.read_out, logits)
@@ -140,9 +155,10 @@ def write_transposes(model):
 
 @inner
 def backward(model, chunk, sums, tokens, g_logits, beta):
-    """Adds the gradients of a chunk, after `forward`, to `beta` (0 or 1) times the sums so far.
+    """Adds the gradients of a chunk, after `forward`, to the sums so far (`beta` 1), or writes them (`beta` 0).
 
-    With 0, matrix products do not read the sums. Those to which single rows are added have to be 0 before.
+    The sums to which `add_rows` and `layer_1_backward` add, `scores_1`, `scores_2_T` and `outputs`, have to be set to 0
+    before the first chunk.
     """
     tables = model.tables
     n, T = tokens.shape
@@ -151,10 +167,9 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
     # The same parts as in `forward`, and their gradients.
-    written_1, written_2, written_2_of_copies = tables.rows[C:], tables.rows[2 * C + 1 :], tables.rows[3 * C + 1 :]
-    g_written_1, g_written_2 = sums.outputs, sums.outputs[C + 1 :]
-    g_written_2_of_copies = sums.outputs[2 * C + 1 :]
-    by_1, by_2, by_2_of_copies = 2 * T, 0, T
+    outputs_1, outputs_2, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
+    g_outputs_1, g_outputs_2, g_outputs_2_of_copies = outputs_of_layers(sums.outputs, C)
+    column_1, column_2, column_2_of_copies = columns_of_amounts(T)
     # Logits = neurons read_out + resid_mid U.
     dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
@@ -164,21 +179,22 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     gate(neurons, g_neurons)
     gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
     add_dot(g_neurons, tables.W_in_T, g_resid)
-    # resid_mid = amounts of rows: the gradient of the amounts, then that of the rows.
+    # resid_mid is the sum of all rows, each times its amount: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
-    add_rows(WEIGHTS, written_1, tokens, g_amounts, by_1, g_resid)
-    add_rows(WEIGHTS, written_2, tokens, g_amounts, by_2, g_resid)
-    add_rows(WEIGHTS, written_2_of_copies, tokens, g_amounts, by_2_of_copies, g_resid)
+    add_rows(WEIGHTS, outputs_1, tokens, g_amounts, column_1, g_resid)
+    add_rows(WEIGHTS, outputs_2, tokens, g_amounts, column_2, g_resid)
+    add_rows(WEIGHTS, outputs_2_of_copies, tokens, g_amounts, column_2_of_copies, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
-    add_rows(TABLE, g_written_1, tokens, amounts, by_1, g_resid)
-    add_rows(TABLE, g_written_2, tokens, amounts, by_2, g_resid)
-    add_rows(TABLE, g_written_2_of_copies, tokens, amounts, by_2_of_copies, g_resid)
+    add_rows(TABLE, g_outputs_1, tokens, amounts, column_1, g_resid)
+    add_rows(TABLE, g_outputs_2, tokens, amounts, column_2, g_resid)
+    add_rows(TABLE, g_outputs_2_of_copies, tokens, amounts, column_2_of_copies, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
-    layer_2_backward(chunk, tokens, C)
-    gemm(1, amounts[:, by_1:].T, g_scores_2, beta, sums.scores_2_T[C - T :])
-    add_rows(TABLE, sums.scores_2_T, tokens, amounts, by_1, g_scores_2)
-    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, by_1:])
-    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, by_1, g_scores_2)
+    layer_2_backward(chunk, tokens, C)  # fills g_scores_2, and what layer_1_backward reads
+    gemm(1, amounts[:, column_1:].T, g_scores_2, beta, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, amounts, column_1, g_scores_2)
+    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, column_1:])
+    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, column_1, g_scores_2)
+    # Attention of layer 1: of layer 2's amounts and scores, and of those columns of g_amounts.
     layer_1_backward(chunk, tokens, sums.scores_1)
 
 
@@ -260,7 +276,7 @@ def pass_share(thread, model, chunk, sums, batches, step):
     B, n = len(batches.losses), len(chunk.amounts)
     tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
     first, last = share(thread, B)
-    # Here sequences are added one by one; the other sums are written by the first chunk's products.
+    # To these, `backward` adds sequence by sequence; the other sums are written by the first chunk's products.
     clear(sums.scores_1)
     clear(sums.scores_2_T)
     clear(sums.outputs)
@@ -268,9 +284,9 @@ def pass_share(thread, model, chunk, sums, batches, step):
         end = min(start + n, last)
         sequences, logits = tokens[start:end], chunk.logits[: end - start]
         forward(model, chunk, sequences, logits)
-        # Over the logits, it writes their gradient.
         cross_entropy(logits, labels[start:end], batches.losses[start:end], B, batches.loss_in_double)
-        backward(model, chunk, sums, sequences, logits, 0 if start == first else 1)
+        g_logits = logits  # which `cross_entropy` writes over the logits
+        backward(model, chunk, sums, sequences, g_logits, 0 if start == first else 1)
 
 
 @inner

@@ -5,7 +5,7 @@ and then one for each position. Patterns of attention are (query, key). g_x is t
 
 A key of layer 2 is made of (1 + H) C rows: the embeddings, and what each head of layer 1 makes of them, its copies. The
 columns of `usage` say how much `=` uses of each row: H C of the heads of layer 1, 1 of its residual before, and for
-each head of layer 2 the (1 + H) C of its keys.
+each head of layer 2 the (1 + H) C of its keys. docs/names.md, "Words of the fast pass", lists these words.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Moments:
 class TensorKernels:
     """The large matrix products of the table forward, what lies between them, then loss and update.
 
-    The axis M of a stack may be missing. Other kernels may run products *aside*, while others go on: `join` waits for
-    them. Here everything is done at once.
+    The axis M of a stack may be missing. Kernels of a GPU may do work *aside*, at the same time as the work that is
+    called after it; `join` waits for it. Here everything is complete when a method returns.
     """
 
     name = "tensor operations"
     token_dtype = torch.int64
     """The type of number in which the tokens of a training batch are stored."""
     has_step = False
-    """Whether one model on a CPU can be trained and asked by compiled code (`cpu_step`)."""
+    """Whether compiled code can train a model that is alone on a CPU, and compute its answers (`cpu_step`)."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1):
         self.K, self.T, self.C, self.H = n_tokens, length, n_tokens + length, n_heads
@@ -85,7 +85,7 @@ class TensorKernels:
         return torch.matmul(a, b, out=out)
 
     def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """total + a @ b, in place."""
+        """total + a @ b, written over `total`."""
         return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
 
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class TensorKernels:
         return torch.ops.aten.threshold_backward.grad_input(grad, neurons, 0, grad_input=grad)
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b, aside: before `join` only products aside may read it, and its inputs must not change."""
+        """a @ b, aside: before `join` only other work aside may read it, and its inputs must not change."""
         return torch.matmul(a, b, out=out)
 
     def aside(self, *used: Tensor) -> AbstractContextManager[None]:
@@ -148,10 +148,11 @@ class TensorKernels:
         """
         rows, of_sources = self._by_source(scores), tokens[..., None, None, :]  # (..., B, H, 1 + H, C)
         of_embeddings, copied_scores = collect(rows, of_sources).split([1, self.H], -2)  # (..., B, H, 1 or H, T)
-        # What the copies in a key add to its score.
-        by_layer_1 = torch.einsum("...hqk,...ghk->...gq", attention_1, copied_scores)
-        attention_2 = (of_embeddings.squeeze(-2) + by_layer_1).softmax(-1)  # (..., B, H, T)
-        # Of each position's copies to `=`.
+        # What the copies in a key add to its score. In these sums, g is a head of layer 2 and h one of layer 1, q is a
+        # key of layer 2, which was a query of layer 1, and k is a key of layer 1.
+        of_copies = torch.einsum("...hqk,...ghk->...gq", attention_1, copied_scores)
+        attention_2 = (of_embeddings.squeeze(-2) + of_copies).softmax(-1)  # (..., B, H, T)
+        # How much of each position's copies reaches `=`.
         passed_on = torch.einsum("...gq,...hqk->...ghk", attention_2, attention_1)
         amounts = torch.cat([attention_2.unsqueeze(-2), passed_on], -2)  # (..., B, H, 1 + H, T)
         usage[..., self.n_used_by_1 :] = spread(amounts, of_sources, self.C).flatten(-3)
@@ -175,12 +176,15 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B H T T"],
         attention_2: Float[Tensor, "*M B H T"],
     ) -> tuple[Float[Tensor, "*M B all"], Float[Tensor, "*M B H T"], Float[Tensor, "*M B H copied_by T"]]:
-        """The gradients of three quantities in `layer_2`: `scores`, the input of the softmax, and `passed_on`."""
+        """The gradients of three quantities of `layer_2`: `scores`, the scores of positions, and `passed_on`.
+
+        The scores of positions are the input of the softmax.
+        """
         # `layer_2` line by line, from the end to the beginning.
         g_rows, of_sources = self._by_source(g_usage[..., self.n_used_by_1 :]), tokens[..., None, None, :]
         g_embeddings, g_passed_on = collect(g_rows, of_sources).split([1, self.H], -2)  # (..., B, H, 1 or H, T)
-        by_copies = torch.einsum("...hqk,...ghk->...gq", attention_1, g_passed_on)
-        g_position_scores = softmax_backward(g_embeddings.squeeze(-2) + by_copies, attention_2)  # (..., B, H, T)
+        g_of_copies = torch.einsum("...hqk,...ghk->...gq", attention_1, g_passed_on)
+        g_position_scores = softmax_backward(g_embeddings.squeeze(-2) + g_of_copies, attention_2)  # (..., B, H, T)
         g_copied_scores = torch.einsum("...gq,...hqk->...ghk", g_position_scores, attention_1)
         g_amounts = torch.cat([g_position_scores.unsqueeze(-2), g_copied_scores], -2)
         return spread(g_amounts, of_sources, self.C).flatten(-3), g_position_scores, g_passed_on
@@ -195,11 +199,12 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B H T"],
         g_passed_on: Float[Tensor, "*M B H copied_by T"],
     ) -> Float[Tensor, "*M H C C"]:
-        """Gradients of layer 1's score tables, which only `after_layer_1_backward` may read before `join`.
+        """Gradients of layer 1's score tables: before `join`, only work in `after_layer_1_backward` may read them.
 
-        They are added up over the sequences from the gradient of every pair's score (query, key).
+        They are sums over the sequences of the gradient of every pair's score (query, key).
         """
-        # Layer 1's attention is read by what a key passes on, by the scores of its copies, and at `=` by `usage`.
+        # Three quantities depend on layer 1's attention: how much of its copies a key of layer 2 passes on, the score
+        # of that key and, for the query `=`, the usage.
         g_attention = torch.einsum("...gq,...ghk->...hqk", attention_2, g_passed_on)  # (..., B, H, query, key)
         g_attention += torch.einsum("...gq,...ghk->...hqk", g_position_scores, copied_scores)
         g_of_equals = g_usage[..., : self.n_used_by_1 - 1].unflatten(-1, (self.H, self.C))
@@ -240,7 +245,10 @@ class TensorKernels:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, table: Tensor, tokens: Tensor) -> Tensor:
-        """For every position, (..., B, heads, T, d), its token's row of each table (..., heads, C, d) plus its own."""
+        """The row of its token plus the row of the position, for every position: (..., B, heads, T, d).
+
+        `table` (..., heads, C, d) has a table for each head.
+        """
         tables = table.flatten(0, -3)  # (M heads, C, d), or (heads, C, d) of one model
         of_heads = tokens.unsqueeze(-3).expand(*table.shape[:-2], *tokens.shape[-2:])  # (..., heads, B, T)
         place = torch.arange(len(tables), device=table.device)[:, None, None]

@@ -2,7 +2,8 @@
 
 One pass over memory where tensor operations take ten. A GPU works on the commands of several streams at once. Two more
 streams take what the first does not wait for before `join`: the second products aside, the third the gradient of layer
-1's score table and what follows from it. `tensor.TensorKernels` says what each operation returns.
+1's score table and what follows from it. `tensor.TensorKernels` says what each operation returns, and docs/names.md,
+"Words of the fast pass", what its words mean.
 """
 
 from __future__ import annotations
@@ -41,18 +42,22 @@ class TritonKernels(CudaAttention):
         self._busy = set[torch.cuda.Stream]()
         """The streams for which `join` waits."""
         self._used = list[Tensor]()
-        """The tensors that they read and write."""
+        """The tensors that these streams read and write."""
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """a @ b, by the program `product` if it is large; so are the next three."""
         return self._product(a, b, out) if self._is_large(a, b) else super().product(a, b, out)
 
     def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """total + a @ b, written over `total`."""
         return self._product(a, b, total, total, "add") if self._is_large(a, b) else super().plus_product(total, a, b)
 
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
+        """relu(a @ b)."""
         return self._product(a, b, end="relu") if self._is_large(a, b) else super().relu_product(a, b)
 
     def gated_product(self, a: Tensor, b: Tensor, neurons: Tensor) -> Tensor:
+        """a @ b where the neurons are greater than 0, and 0 elsewhere."""
         if self._is_large(a, b):
             return self._product(a, b, None, neurons.contiguous(), "gate")
         return super().gated_product(a, b, neurons)
@@ -79,16 +84,18 @@ class TritonKernels(CudaAttention):
         return out
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """a @ b, on the second stream."""
         out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
         with self.aside(a, b, out):
             return self.product(a, b, out)
 
     def aside(self, *used: Tensor) -> AbstractContextManager[None]:
+        """A context for work on the second stream."""
         return self._beside(self._second, *used)
 
     @contextmanager
     def _beside(self, stream: torch.cuda.Stream, *used: Tensor) -> Iterator[None]:
-        """A context for work on another stream beside that on the first, since small products do not fill a device."""
+        """A context for work on this stream at the same time as on the first: small products do not fill a device."""
         self._used += used  # their memory must not be freed before `join`
         self._busy.add(stream)
         stream.wait_stream(torch.cuda.current_stream())
@@ -96,9 +103,11 @@ class TritonKernels(CudaAttention):
             yield
 
     def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
+        """A context for work on the third stream, which begins with the gradient of layer 1's score table."""
         return self._beside(self._third, *used)
 
     def join(self) -> None:
+        """Has the first stream wait for the other two."""
         for stream in self._busy:
             torch.cuda.current_stream().wait_stream(stream)
         self._busy.clear()
@@ -116,6 +125,7 @@ class TritonKernels(CudaAttention):
     def adamw(
         self, flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
     ) -> None:
+        """The update of all models, by the program `adamw`."""
         M, P = flat.shape
         adamw[triton.cdiv(P, UPDATE_BLOCK), M](
             flat, grad, moments.mean, moments.square, moments.rate, moments.decay, moments.averaging, moments.betas,

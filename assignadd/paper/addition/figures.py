@@ -226,7 +226,7 @@ class FourierSharesData(FigureData):
     frequency: np.ndarray  # (h,): of each neuron's best wave
     share: np.ndarray  # (h,): of its variance that this wave explains
     power: np.ndarray  # (K,): share of each frequency 1..K in all preactivations
-    network: np.ndarray  # (K,): whether it is one of the network's frequencies
+    in_network: np.ndarray  # (K,): whether each frequency is one of the network's
 
 
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
@@ -236,7 +236,7 @@ def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
         frequency=waves.frequency[0].cpu().numpy(),
         share=waves.share[0].cpu().numpy(),
         power=preactivation_spectrum(model)[0].cpu().numpy(),
-        network=network_frequencies(model)[0].cpu().numpy(),
+        in_network=network_frequencies(model)[0].cpu().numpy(),
     )
 
 
@@ -246,12 +246,12 @@ CLEAN = 0.9  # a neuron with this share of its variance in one wave is counted a
 def fourier_shares_caption(data: FourierSharesData) -> str:
     """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
     n_clean = int((data.share >= CLEAN).sum())
-    n_frequencies = int(data.network.sum())
-    power_share = data.power[data.network].sum()
+    n_frequencies = int(data.in_network.sum())
+    power_share = data.power[data.in_network].sum()
     return (
         f"Here one wave explains {CLEAN:.0%} or more in {n_clean} of {len(data.share)} neurons, and "
         f"{np.median(data.share):.0%} in the median neuron; {power_share:.1%} of all power is in {n_frequencies} of "
-        f"{len(data.network)} frequencies, the network's."
+        f"{len(data.in_network)} frequencies, the network's."
     )
 
 
@@ -259,12 +259,12 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     """Draws the power of each frequency, the network's in blue, and each neuron above its frequency."""
     spectrum, neurons = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
     K = len(data.power)
-    spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.network, BLUE, GREY))
+    spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.in_network, BLUE, GREY))
     spectrum.set(ylabel="share of\nall power", xlim=(0.3, K + 0.7))
-    spectrum.set_title(f"the network's {int(data.network.sum())} frequencies (blue)")
+    spectrum.set_title(f"the network's {int(data.in_network.sum())} frequencies (blue)")
     # A dot for each neuron above its frequency. Multiples of the golden ratio spread the dots evenly sideways.
     sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
-    colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
+    colors = np.where(data.in_network[data.frequency - 1], BLUE, GREY)
     neurons.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
     neurons.axhline(float(np.median(data.share)), color=INK, linewidth=0.8, linestyle="--", label="median")
     neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))

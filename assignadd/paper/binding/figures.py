@@ -266,12 +266,15 @@ class QK0PosAndQK1Data(FigureData):
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
-    """The first model's scores between positions in layer 1, and between copied variables in layer 2."""
+    """The first model's scores between positions in layer 1, and between copied variables in layer 2.
+
+    For position i, the keys that are compared are those before it, but for i - 2.
+    """
     model = stack.models(0)
     positions = qk1_positions(model)[0].detach().cpu().numpy()
     variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
-    keys = admissible(len(positions), EXCLUDED).numpy()
-    return QK0PosAndQK1Data(positions, keys, variables, list(stack.config.task.variables))
+    is_compared = admissible(len(positions), EXCLUDED).numpy()
+    return QK0PosAndQK1Data(positions, is_compared, variables, list(stack.config.task.variables))
 
 
 def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:

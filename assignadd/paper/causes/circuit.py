@@ -88,7 +88,8 @@ class Blocks:
             QK1_POSITIONS: prefix[:, None] & prefix,
         }
         self.qk1_named = torch.stack(list(self.qk1.values())).any(0)  # all four blocks
-        # QK2's identity block: among queries and keys, the variables that layer 1 has copied.
+        # Layer 2 has C + 2 queries, what layer 1 copies of the C rows, then E_= and P_=; and 2C keys, the C rows, then
+        # what layer 1 copies of them. QK2's identity block: among both, the variables that layer 1 has copied.
         queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,)
         keys = torch.cat([self.none, self.variables])  # (2C,)
         self.identity = queries[:, None] & keys

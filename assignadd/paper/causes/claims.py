@@ -25,10 +25,11 @@ FAITHFUL = AtLeast(0.9)
 
 
 def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
-    """How often the answer changes as the program says if an alignment's activation is exchanged, as a share of pairs.
+    """The share of pairs of prompts in which exchanging an activation changes the answer as the program says.
 
-    It is over all pairs of prompts, or over those whose base is a sum with `n_vars` variables. An alignment is a name
-    in `interchange.EXCHANGES`.
+    `alignment`, a name in `interchange.EXCHANGES`, is a variable of the program, the algorithm of section 5, with the
+    activation that should hold it. With `n_vars`, only pairs whose base is a sum with that many variables count; None if there are no
+    such pairs.
     """
     if alignment == "sum":
         require(network.config, "the exchange of the sum", LAST_MLP)
@@ -85,7 +86,7 @@ def loss_without(network: Network, removed: str) -> Measured | None:
     return highest(Measured.paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
 
 
-def outside_paper_paths(network: Network) -> Measured | None:
+def loss_outside_paper_paths(network: Network) -> Measured | None:
     """The largest loss of accuracy where a path that the paper does not describe is replaced by its mean."""
     answers = path_answers(network)
     outside = [correct for path, correct in answers.patched.items() if path not in PAPER_PATHS]
@@ -204,7 +205,7 @@ CIRCUIT_ALONE = (
 PATHS = (
     Claim("paths-story", "section 5.2",
           "On sums with one variable, no path that the paper does not describe changes the accuracy by more than 0.1.",
-          IMPLIED, outside_paper_paths, AtMost(0.1),
+          IMPLIED, loss_outside_paper_paths, AtMost(0.1),
           "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside,
           readings=(Reading("all-others", "If all other paths are replaced at once, at least 90 % of the network's "
                             "accuracy is left (with the network's own attention in layer 1).", AtLeast(0.9),

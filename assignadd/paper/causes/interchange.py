@@ -1,6 +1,7 @@
-"""Interchange interventions (Geiger et al., 2021), which test whether an activation holds a variable of the program.
+"""Interchange interventions (Geiger et al., 2021): whether an activation holds a variable of the program.
 
-Each variable of the program (paper, section 5) is aligned with an activation:
+The program is the algorithm of the paper's section 5. An alignment is one of its variables with the activation that
+should hold it:
 
     binding tag     the variable that a number is assigned to: layer 1's output at the assigned numbers
     operand query   the variables to look up: layer 1's output at `=`

@@ -104,7 +104,7 @@ def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -
     return high.minus(low)
 
 
-def exam(network: Network, evalset: EvalSet) -> Exam:
+def exam_of(network: Network, evalset: EvalSet) -> Exam:
     """`network.n` sequences of one evaluation set."""
     return Exam([network.config], network.seen[None], [evalset], network.n)
 
@@ -112,7 +112,7 @@ def exam(network: Network, evalset: EvalSet) -> Exam:
 @per_network()
 def accuracy_at(network: Network, evalset: EvalSet, step: int) -> Measured:
     """Accuracy of one checkpoint on `network.n` sequences of one set."""
-    correct = int(exam(network, evalset).count_correct(network.stack_at(step)))
+    correct = int(exam_of(network, evalset).count_correct(network.stack_at(step)))
     return Measured.share(correct, network.n, "sequences")
 
 

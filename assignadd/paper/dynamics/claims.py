@@ -25,7 +25,7 @@ from assignadd.paper.dynamics.along import (
     along,
     around_first_spike,
     at,
-    exam,
+    exam_of,
     recorded,
     skill_delay,
     trajectory_at,
@@ -100,7 +100,7 @@ def probe(network: Network, steps: Steps, training_steps: int | None) -> Measure
     The probe is trained for this number of steps, or until it converges if that is None. The interval counts sequences,
     which have several numbers each, so it is conservative (see `measures.columns`).
     """
-    tokens = exam(network, ONE_VARIABLE).tokens
+    tokens = exam_of(network, ONE_VARIABLE).tokens
     accuracy = float(probe_l1_var_from_num(network.stack_at(steps[0]), tokens, training_steps))
     n_tested = network.n - int(TRAIN_SHARE * network.n)
     return Measured.share(round(accuracy * n_tested), n_tested, "sequences")

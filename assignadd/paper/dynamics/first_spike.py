@@ -23,7 +23,7 @@ from assignadd.paper.dynamics.along import (
     along_spike,
     around_first_spike,
     at,
-    exam,
+    exam_of,
     recorded,
     rise_between_plateaus,
     sequences_evaluated,
@@ -69,7 +69,7 @@ def smallest_rise(network: Network, spike: Spike) -> Measured | None:
 def attention_from_equals(network: Network, step: int) -> tuple[Tensor, Tensor]:
     """Layer-1 attention of `=` on trained one-variable sums, (B, T), and which operand is the variable, (B, 2)."""
     require(network.config, "the attention of = in layer 1", ONE_HEAD, SECOND_LAYER)
-    tokens = exam(network, ONE_VARIABLE).tokens  # (1, B, T)
+    tokens = exam_of(network, ONE_VARIABLE).tokens  # (1, B, T)
     attention = trace(network.stack_at(step), tokens).attention(1)  # (1, B, head, query, key)
     from_equals = attention[0, :, 0, -1]  # (B, T)
     is_variable = roles(network.config.task, tokens[0]).is_variable
@@ -84,8 +84,10 @@ def on_both_slots(network: Network, step: int) -> Tensor:
 
 
 def attention_change(network: Network, steps: Steps) -> Measured:
-    """The change across the spike of the share of sequences, the same before and after, in which `=` attends to both
-    operand slots: they are its top two keys in layer 1."""
+    """How much the share of sequences in which `=` attends to both operand slots changes across the spike.
+
+    It attends to them if they are its top two keys in layer 1; the sequences are the same before and after.
+    """
     before = on_both_slots(network, steps[BEFORE])
     after = on_both_slots(network, steps[AFTER])
     return mean_of(after.float() - before.float(), "sequences")
@@ -98,7 +100,7 @@ def attention_after(network: Network, steps: Steps) -> Measured:
 
 
 def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
-    """The mean layer-1 attention of `=` to the variable just before the spike, on sums with the variable in this slot.
+    """The mean layer-1 attention of `=` to the variable, on sums with a variable in this slot, just before the spike.
 
     `slot` is 0 for the first operand and 1 for the second.
     """

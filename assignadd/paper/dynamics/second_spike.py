@@ -26,7 +26,7 @@ from assignadd.paper.dynamics.along import (
     along,
     along_spike,
     at,
-    exam,
+    exam_of,
     rise_between_plateaus,
 )
 from assignadd.paper.generalisation.claims import VARIABLES
@@ -48,7 +48,7 @@ TENTH, TWICE = math.log(1.1), math.log(2)
 # The spike of the sets with banned slots
 
 
-def on_plateau(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
+def accuracy_around(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
     """Accuracy on one set, pooled over the evaluations of the 1,000 steps before a spike or after it.
 
     `when` is BEFORE or AFTER.
@@ -67,7 +67,7 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     rises = []
     for name in (*LITERAL_SETS, *BINDING_SETS):
         if name in curves_of(network).accuracy:
-            after, before = on_plateau(network, name, spike, AFTER), on_plateau(network, name, spike, BEFORE)
+            after, before = accuracy_around(network, name, spike, AFTER), accuracy_around(network, name, spike, BEFORE)
             rises.append(after.minus(before))
     return highest(rises)
 
@@ -77,8 +77,8 @@ def restricted_in_line(network: Network, spike: Spike) -> Measured | None:
     differences = []
     for evalset in EVAL_SETS:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
-            on_banned = on_plateau(network, evalset.name, spike, AFTER)
-            on_trained = on_plateau(network, f"{evalset.n_vars}-var train", spike, AFTER)
+            on_banned = accuracy_around(network, evalset.name, spike, AFTER)
+            on_trained = accuracy_around(network, f"{evalset.n_vars}-var train", spike, AFTER)
             differences.append(on_banned.minus(on_trained))
     return lowest(differences)
 
@@ -178,7 +178,7 @@ def attended(network: Network, steps: Steps, when: int, n_vars: int) -> Measured
     """
     if n_vars > network.config.task.max_assignments:
         return None
-    tokens = exam(network, sums_with_late(network, n_vars)).tokens
+    tokens = exam_of(network, sums_with_late(network, n_vars)).tokens
     slot = SLOTS.index(late_of(network).slot)
     share = float(attn_l2_equal_to_value(network.stack_at(steps[when]), tokens, slot))
     return Measured.share(round(share * network.n), network.n, "sequences")

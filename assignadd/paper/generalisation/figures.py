@@ -215,7 +215,7 @@ class GeneralizationData(FigureData):
 
     ratios: np.ndarray  # (settings,)
     two_var: np.ndarray  # (settings, seeds); NaN where a seed has no network
-    parts: np.ndarray  # (parts, settings): medians over the seeds
+    parts: np.ndarray  # (parts, settings): accuracies on the `PARTS` of the two-variable test, medians over the seeds
     ratio_threshold: np.ndarray  # (3,)
     fractions: np.ndarray  # (settings,)
     zero_var: np.ndarray  # (settings, seeds)
@@ -230,18 +230,19 @@ def generalization_data(populations: Populations) -> GeneralizationData | Absent
         return NO_POPULATION
     ratios, two_var = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     fractions, zero_var = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
-    parts = [populations.two_var.finals(SWEEPS["two_var"], name)[1] for name, _, _ in PARTS]  # (settings, seeds) each
+    # The accuracy on each part of the two-variable test, (settings, seeds).
+    of_parts = [populations.two_var.finals(SWEEPS["two_var"], name)[1] for name, _, _ in PARTS]
     return GeneralizationData(
-        ratios=ratios, two_var=two_var, parts=np.nanmedian(parts, axis=2),
-        ratio_threshold=_numbers(sweep_threshold(populations, "two_var", TWO_VAR, only_binding=True)),
+        ratios=ratios, two_var=two_var, parts=np.nanmedian(of_parts, axis=2),
+        ratio_threshold=_with_interval(sweep_threshold(populations, "two_var", TWO_VAR, only_binding=True)),
         fractions=fractions, zero_var=zero_var,
-        fraction_threshold=_numbers(sweep_threshold(populations, "fraction", ZERO_VAR, only_binding=True)),
+        fraction_threshold=_with_interval(sweep_threshold(populations, "fraction", ZERO_VAR, only_binding=True)),
         names=[populations.two_var.name, populations.fraction.name],
         steps=int(populations.two_var.last["step"][0]),
     )  # fmt: skip
 
 
-def _numbers(threshold: Measured | None) -> np.ndarray:
+def _with_interval(threshold: Measured | None) -> np.ndarray:
     """A threshold and the ends of its interval, (3,); NaN where there is none."""
     return np.full(3, np.nan) if threshold is None else np.array([threshold.value, threshold.low, threshold.high])
 

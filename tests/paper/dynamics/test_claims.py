@@ -18,7 +18,7 @@ from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics import claims as phases
 from assignadd.paper.dynamics import first_spike, second_spike
 from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
-from assignadd.paper.dynamics.second_spike import around_late_spike, on_plateau
+from assignadd.paper.dynamics.second_spike import accuracy_around, around_late_spike
 from assignadd.paper.ledger import DYNAMICS
 from assignadd.stats import FAILS, Measured, wilson
 from assignadd.task.splits import pair_split
@@ -121,12 +121,12 @@ def test_a_plateau_is_the_thousand_steps_beside_a_spike():
     """From 3,000 on trained sums with two variables are right; .3 and .99 are the shares on either side."""
     e = followed_network(n=1000)
     spike = Spike(2900, 3000, 0.3, 0.99, 2900, 3000)
-    before, after = (on_plateau(e, "2-var train", spike, when) for when in (BEFORE, AFTER))
+    before, after = (accuracy_around(e, "2-var train", spike, when) for when in (BEFORE, AFTER))
     assert (before.value, after.value) == (pytest.approx(0.3), pytest.approx(0.99))
     assert before.n == after.n == 10 * 1000  # ten evaluations on each side
-    assert on_plateau(e, "1-var train", spike, BEFORE).value == pytest.approx(0.99)  # 2,000 to 2,900
+    assert accuracy_around(e, "1-var train", spike, BEFORE).value == pytest.approx(0.99)  # 2,000 to 2,900
     wide = Spike(2900, 3000, 0.3, 0.99, 1800, 3000)
-    assert on_plateau(e, "1-var train", wide, BEFORE).value == pytest.approx((0.3 + 9 * 0.99) / 10)  # 900 to 1,800
+    assert accuracy_around(e, "1-var train", wide, BEFORE).value == pytest.approx((0.3 + 9 * 0.99) / 10)  # 900 to 1,800
 
 
 def test_no_set_without_banned_slots_rises_with_the_second_spike():
