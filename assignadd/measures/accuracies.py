@@ -73,7 +73,7 @@ def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
 
 @per_network(slow=True)
 def accuracies_of(network: Network) -> dict[str, Accuracy]:
-    """Accuracy of a network on every evaluation set, at its last step."""
+    """The accuracies of a network at its last step, by evaluation set."""
     return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
 
 

@@ -100,11 +100,12 @@ class Measure:
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
     """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
 
-    `of_figure` are the fields that say how figures show it; outside the paper's layer, lines are dense.
+    `of_figure` are the fields that say how figures show it.
     """
     measures = []
     for layer in LAYERS:
         name_of_layer, label_of_layer = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
+        # `not_defined` lists the paper's layer alone where a network has one layer; lines of others have short dashes.
         of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
         measures.append(Measure(name_of_layer, label_of_layer, unit, level, SEQUENCES, **of_figure | of_layer))
     return measures

@@ -49,7 +49,7 @@ class Routing:
         return self.by_head[name].amax(1)
 
     def columns(self, subset: str) -> dict[str, Float[Tensor, " M"]]:
-        """A column for each pattern, and where a layer has several heads one for each of them.
+        """Columns by name: one for each pattern and, where a layer has several heads, one for each of them.
 
         `subset` says in a column's name which sequences they are of, such as `1-var`.
         """
@@ -114,7 +114,7 @@ def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
 
 
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M B k"]) -> tuple[Tensor, Tensor]:
-    """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each.
+    """Whether the k keys with the most attention of `=` are `keys`, and the attention to them, (..., B, heads) each.
 
     Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
     """
@@ -180,7 +180,7 @@ class AttentionRates:
             self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = is_of_type & could_be_trained
 
     def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
-        """The columns of the models of a stack."""
+        """The columns of the models of a stack, by name."""
         columns: dict[str, Tensor] = {}
         of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
         for subset, of_subset in zip(self.subsets, of_subsets, strict=True):

@@ -337,7 +337,7 @@ def _sizes(w: WeightArrays, n: int) -> Sizes:
 
 @lru_cache(maxsize=64)
 def _shapes(kind: Any, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """The shape of each matrix that a class above declares, for these sizes."""
+    """The shapes of the matrices that `kind`, a class above, declares, by name, for these sizes."""
     hints = get_type_hints(kind)  # jaxtyping's: `dim_str` is such as "n 3*T+1"
     return {name: tuple(_length(axis, dict(sizes)) for axis in hint.dim_str.split()) for name, hint in hints.items()}
 

@@ -308,7 +308,7 @@ STORY_CLAIMS = {
 
 
 def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]]:
-    """Accuracy, the ends of its 95 % interval and the number of sequences, for every set that the task has."""
+    """By evaluation set: accuracy, the ends of its 95 % interval, number of sequences; for every set of the task."""
     numbers = {}
     for name, accuracy in accuracies.items():
         shares = (accuracy.accuracy, accuracy.interval.low, accuracy.interval.high)

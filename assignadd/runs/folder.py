@@ -178,14 +178,17 @@ class Run:
         data = self._read(METRICS, blob, blob.size, min(MOST_BYTES_OF_FILE, most_rows * MOST_OF_ROW))
         if problem := blob.problem(data):
             raise RunError(f"{path} {problem}")
+        not_whole = RunError(f"{path} does not have a row for each model at each evaluation of the run")
+        if data.count(b"\n") > most_rows:
+            raise not_whole
         try:
-            # The fields of `_Row` are checked first, of no more rows than there can be; the rows have others too.
-            checked = msgspec.json.Decoder(_Row).decode_lines(data) if data.count(b"\n") <= most_rows else []
-            rows = msgspec.json.Decoder(dict[str, Any]).decode_lines(data) if checked else []
+            # The fields of `_Row` are checked before the other fields of any row are read.
+            checked = msgspec.json.Decoder(_Row).decode_lines(data)
+            rows = msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RunError(f"{path} is not JSON lines of metrics: {error}") from error
         if not _is_whole(checked, len(self.members)) or (data and not rows):
-            raise RunError(f"{path} does not have a row for each model at each evaluation of the run")
+            raise not_whole
         return rows
 
     @property

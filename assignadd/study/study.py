@@ -325,7 +325,7 @@ class Study:
 
     @cached_property
     def _label_of_settings(self) -> dict[tuple[tuple[str, Any], ...], str]:
-        """The label of the cell that networks with these settings belong to."""
+        """The labels of the cells by the settings of the networks in them."""
         labels = {}
         for cell in self.cells:
             for settings in cell.models or ({},):

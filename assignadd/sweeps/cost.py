@@ -71,7 +71,7 @@ def bytes_per_model(config: Config) -> int:
 
 
 def evaluated_sequences(config: Config) -> tuple[int, int]:
-    """About how many sequences a model of a sweep answers in its evaluations, and after training."""
+    """About how many sequences each model of a sweep answers: in the evaluations of its training, and after it."""
     record, task = config.record, config.task
     in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
     at_end = record.final_sequences + len(last_evaluations(config)) * end_sequences(config)

@@ -2,7 +2,10 @@
 // no atomic operation is used and a step repeats bit for bit. `cuda_attention` puts the constants T, K, H, TABLE_ROWS,
 // TOKENS_AT_ONCE and COPIES_TABLE in front of this text; memory order is described there.
 //
-// A block works on one head of one model; models and heads are counted together, head by head for each model.
+// A block works on one head of one model; models and heads are counted together, head by head for each model. But for
+// `table_backward`, a warp has 32 sequences, one for each lane: `there` is a lane's sequence, and `b` the same or, beyond
+// the last sequence, the last one, which is computed again and not written. `tensor.TensorKernels` has the formulas,
+// docs/names.md the words.
 
 constexpr int C = K + T;
 // The rows of the usage: those of layer 1's heads, of the constant, and of each head of layer 2.
@@ -38,7 +41,7 @@ __device__ void spread(const Amounts* amounts, const Tokens& tokens, float* rows
             for (int c = warp; c < n && there; c += T) rows[(part * C + first + c) * B] = memory[part * SIZE + c * 32 + lane];
         __syncthreads();
     }
-    if (there)
+    if (there)  // the rows of positions, one for each warp
         for (int part = 0; part < PARTS; part++) rows[(part * C + K + warp) * B] = amounts[part][warp][lane];
 }
 
@@ -126,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(32 * T, BLOCKS_2) attend(
     #pragma unroll
     for (int h = 0; h < H; h++) copied[h][t][lane] = read.copied[h];
     __syncthreads();
-    float own = read.own;
+    float own = read.own;  // the score of this position as a key: of its rows, then of the copies that it holds
     #pragma unroll
     for (int h = 0; h < H; h++) {
         #pragma unroll
@@ -135,6 +138,7 @@ extern "C" __global__ void __launch_bounds__(32 * T, BLOCKS_2) attend(
     }
     score[t][lane] = own;
     __syncthreads();
+    // The softmax over all keys q and, with the same weights, how much they pass on of this position's copies.
     float most = score[0][lane], total = 0, passed_on[H] = {};
     #pragma unroll
     for (int q = 1; q < T; q++) most = fmaxf(most, score[q][lane]);
@@ -176,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(32 * T, BLOCKS_2) attend_backward(
     #pragma unroll
     for (int h = 0; h < H; h++) g_passed[h][t][lane] = read.copied[h];
     __syncthreads();
-    float g = read.own, mean = 0, g_copied[H] = {};
+    float g = read.own, mean = 0, g_copied[H] = {};  // g: by this position's attention weight, then by its score
     #pragma unroll
     for (int h = 0; h < H; h++) {
         #pragma unroll
@@ -218,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(32 * T, BLOCKS) pairs_backward(
     const long long head = blockIdx.y, m = head / H;
     const int q = threadIdx.y, lane = threadIdx.x, first = blockIdx.x * 32, b = min(first + lane, B - 1);
     const float* pattern = attention + (head * T + q) * T * B + b;
-    float a[T], g[T], mean = 0, weight[H], g_score[H];
+    float a[T], g[T], mean = 0, weight[H], g_score[H];  // a: the attention of q to each key; g: the gradient by it
     #pragma unroll
     for (int k = 0; k < T; k++)
         if (k <= q) a[k] = pattern[k * B];

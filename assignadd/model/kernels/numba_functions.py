@@ -370,7 +370,7 @@ class CompiledKernels(TensorKernels):
     has_step = True
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        """Attention of layer 1, model by model; `usage` is filled from the amounts of each position's rows."""
+        """Attention of layer 1, model by model; also writes its columns of the usage, from the amounts of positions."""
         scores = scores.squeeze(-3)  # of the one head
         attention = usage.new_zeros(*tokens.shape[:-1], 1, self.T, self.T)  # 0 stays for keys after the query
         amounts = usage.new_zeros(*tokens.shape[:-1], 3 * self.T + 1)  # of each position's rows: (..., B, 3T + 1)
@@ -385,7 +385,7 @@ class CompiledKernels(TensorKernels):
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention of layer 2 and the scores of copies, model by model; `usage` is filled as in `layer_1`."""
+        """Attention of layer 2 and the scores of copies, model by model; also writes its columns of the usage."""
         attention_2 = usage.new_empty(tokens.shape)  # (..., B, T)
         copied_scores = usage.new_empty(tokens.shape)
         amounts = usage.new_empty(*tokens.shape[:-1], 2 * self.T)  # those that layer 2 uses
@@ -393,8 +393,8 @@ class CompiledKernels(TensorKernels):
             scores, tokens, attention_1, attention_2, copied_scores, amounts, usage
         ):
             layer_2(scores_m, tokens_m, attention_1_m.reshape(-1, self.T), attention_2_m, copied_m, amounts_m, self.C)
-            spread(amounts_m, tokens_m, usage_m, 0, self.C + 1, self.C)
-            spread(amounts_m, tokens_m, usage_m, self.T, 2 * self.C + 1, self.C)
+            spread(amounts_m, tokens_m, usage_m, 0, self.C + 1, self.C)  # what layer 2 reads directly
+            spread(amounts_m, tokens_m, usage_m, self.T, 2 * self.C + 1, self.C)  # what it reads of copies
         return attention_2.unsqueeze(-2), copied_scores[..., None, None, :]
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = 
     """The share of pairs of prompts in which exchanging an activation changes the answer as the program says.
 
     `alignment`, a name in `interchange.EXCHANGES`, is a variable of the program, the algorithm of section 5, with the
-    activation that should hold it. With `n_vars`, only pairs whose base is a sum with that many variables count; None if there are no
-    such pairs.
+    activation that should hold it. With `n_vars`, only pairs whose base is a sum with that many variables count; None
+    if there are no such pairs.
     """
     if alignment == "sum":
         require(network.config, "the exchange of the sum", LAST_MLP)

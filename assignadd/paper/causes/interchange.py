@@ -172,7 +172,7 @@ class Interchange:
 
     @torch.no_grad()
     def __call__(self, model: Stack, exchanges: Mapping[str, Exchange] = EXCHANGES) -> dict[str, Outcome]:
-        """The outcome of each exchange that the architecture has, for one model (a stack with M = 1)."""
+        """The outcomes for one model (a stack with M = 1), by alignment, of those that the architecture has."""
         require(model.config, "interchange", SECOND_LAYER)
         layer = LastLayer(model)
         task = model.config.task
@@ -222,13 +222,13 @@ def interchange_of(network: Network) -> dict[str, Outcome]:
 
 @per_network()
 def elsewhere_of(network: Network) -> dict[str, Outcome]:
-    """The outcome of every alignment if an activation is exchanged that should not hold the variable: a control."""
+    """As a control, the outcomes if an activation is exchanged that should not hold the variable, by alignment."""
     return _interchange(network)(network.stack, ELSEWHERE)
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
-    """The outcome of every alignment on this network's initial weights: a control."""
+    """As another control, the outcomes on this network's initial weights, by alignment."""
     return _interchange(network)(untrained(network.config))
 
 

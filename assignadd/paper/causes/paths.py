@@ -65,13 +65,13 @@ class PathAnswers:
 
     @property
     def effects(self) -> dict[Path, float]:
-        """The accuracy lost when each path is replaced."""
+        """By path, the accuracy that is lost when it is replaced."""
         whole = self.whole.double().mean().item()
         return {path: whole - correct.double().mean().item() for path, correct in self.patched.items()}
 
 
 def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
-    """A mask of the tokens with each role; every token has one.
+    """By role, a mask of the tokens that have it; every token has one role.
 
     Operand variables are where the operands are assigned, and operand numbers what is assigned to them there.
     """
