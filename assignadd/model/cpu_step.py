@@ -85,7 +85,9 @@ class Tables(NamedTuple):
     W_in_T: Float32[Array, "h d"]
     read_out_T: Float32[Array, "N h"]
     positions_T: Float32[Array, "d 3*T"]
+    """Without the constant, whose amount has no gradient."""
     position_scores_2: Float32[Array, "S T"]
+    """Of `scores_2_T`, the rows of what layer 1 writes for positions."""
 
 
 class Chunk(NamedTuple):

@@ -362,21 +362,21 @@ class TableForward(Forward[OneHead, Tables]):
         self.check(tokens)
         if tables is None:
             tables = self.begin_tables(w)
-        usage = self.kernels.matrix(tokens, 3 * self.C + 1, tables.outputs)  # (..., B, 3C + 1)
+        usage = self.kernels.matrix(tokens, self.kernels.n_used, tables.outputs)  # (..., B, 3C + 1)
         scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
         attention_1 = self.kernels.layer_1(scores_1.unsqueeze(-3), tokens, usage)  # (..., B, 1, T, T)
         if edit_layer_1:
             edit_layer_1(tokens, attention_1.squeeze(-3), usage)
         self.kernels.join()  # the tables that `begin_tables` only began
         scores_2 = self.kernels.matrix(tokens, 2 * self.C, usage)  # (..., B, 2C)
-        self.kernels.product(usage[..., : self.C + 1], tables.scores_2.mT, scores_2)
+        self.kernels.product(usage[..., : self.kernels.n_used_by_1], tables.scores_2.mT, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return OneHead(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
     def _attention_backward(self, w: Weights, activations: OneHead, g_resid: Tensor, grads: Weights) -> None:
         """Goes through `forward` from the end to the beginning, then through `begin_tables`."""
         # resid_mid = usage @ outputs
-        g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g_resid)
+        g_usage = self.kernels.matrix(activations.tokens, self.kernels.n_used, g_resid)
         self.kernels.product(g_resid, activations.tables.outputs.mT, g_usage)
         g_outputs = self.kernels.product_aside(activations.usage.mT, g_resid)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._scores_backward(activations, g_usage)
@@ -394,7 +394,7 @@ class TableForward(Forward[OneHead, Tables]):
             g_usage, tokens, attention_1, attention_2
         )
         g_scores_2 = self.kernels.product_aside(g_row_scores.mT, used_by_1)
-        self.kernels.plus_product(g_usage[..., : self.C + 1], g_row_scores, activations.tables.scores_2)
+        self.kernels.plus_product(g_usage[..., : self.kernels.n_used_by_1], g_row_scores, activations.tables.scores_2)
         # Waits for g_scores_2 and g_outputs alone: the gradient of layer 1, which takes longer, is only begun below.
         self.kernels.join()
         g_scores_1 = self.kernels.layer_1_backward(

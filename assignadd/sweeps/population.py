@@ -88,7 +88,7 @@ class SeedCurves:
         """How many sequences `final` was counted on."""
         in_final_exam = self._column_at_the_end(name) != name
         n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
-        # These rates are over the sequences that training could show, half of all or more; a third is on the safe side.
+        # A rate as in training is over the sequences that training could show: half of all or more, at least a third.
         return n // 3 if TRAINING_LAW in name else n
 
     def _column_at_the_end(self, name: str) -> str:

@@ -65,10 +65,14 @@ def clear(x):
 
 @inner
 def write_tables(thread, model):
-    """Writes the tables of the weights; the first thread and the last each do about half of the work."""
+    """Writes the tables of the weights, as `TableForward.begin_tables` does with the same names.
+
+    The first thread and the last each do about half of the work.
+    """
     weights, tables, equals, scale = model
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
-    # The parts of `rows`, (4C + 1, d): embeddings, C; embeddings OV1, C; E_= + P_=, 1; (the first two) OV2, 2C.
+    # The parts of `rows`, (4C + 1, d): embeddings, C; embeddings OV1, C; E_= + P_=, 1; (the first two) OV2, 2C. In each
+    # part of C rows, the last T are those of positions.
     embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
     constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
     # The rows that make up the residual of any key in layer 2, and those that make up the residual of the query `=`.
@@ -200,9 +204,9 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
 
 @inner
 def write_gradients(thread, model, gradients):
-    """Writes the gradients of the weights from those of the tables; the first thread and the last each do about half.
+    """Writes the gradients of the weights from those of the tables, as `TableForward._tables_backward` does.
 
-    It goes through `write_tables` from the end to the beginning.
+    It goes through `write_tables` from the end to the beginning; the first thread and the last each do about half.
     """
     weights, tables, equals, scale = model
     grads, g_tables, sums = gradients.weights, gradients.tables, gradients.sums
@@ -215,6 +219,7 @@ def write_gradients(thread, model, gradients):
     g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for that part of the embeddings' gradient
     if thread.number == 0:
         copy(sums.W_in, grads.W_in)
+        # The rows of positions and the constant, whose gradients `backward` adds up apart.
         copy(sums.positions[:T], g_outputs_2[C - T : C])
         copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
         copy(sums.positions[2 * T :], g_equal_rows[C - T :])

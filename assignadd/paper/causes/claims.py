@@ -87,14 +87,14 @@ def loss_without(network: Network, removed: str) -> Measured | None:
 
 
 def loss_outside_paper_paths(network: Network) -> Measured | None:
-    """The largest loss of accuracy where a path that the paper does not describe is replaced by its mean."""
+    """The largest loss of accuracy from replacing a path that the paper does not describe by its mean."""
     answers = path_answers(network)
     outside = [correct for path, correct in answers.patched.items() if path not in PAPER_PATHS]
     return highest(Measured.paired_difference(answers.whole.numpy(), correct.numpy(), SEQUENCES) for correct in outside)
 
 
 def largest_outside(network: Network) -> str:
-    """The path with the largest effect that the paper does not describe, in words."""
+    """Of the paths that the paper does not describe, the one with the largest effect, in words."""
     effects = path_answers(network).effects
     path = max((path for path in effects if path not in PAPER_PATHS), key=lambda path: effects[path])
     receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
