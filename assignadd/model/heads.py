@@ -44,7 +44,7 @@ class SeveralHeads(Activations):
     """The activations of several heads in each layer."""
 
     tables: HeadTables
-    resid_pre: Float[Tensor, "*M B d"] = field()
+    resid_pre: Float[Tensor, "*M B d"] = field()  # without `field()`, the property of `Activations` would be a default
     """The residual of `=` after layer 1."""
     queries_2: Float[Tensor, "*M B all"]
     read_2: Float[Tensor, "*M B all"]

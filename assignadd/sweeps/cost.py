@@ -93,20 +93,12 @@ def seconds_on_cpu(
         with_measures = config.record.measure_every > 0
         trainer.advance(1)  # this and the evaluation load the compiled code
         trainer.evaluate(with_measures)
-        group = trainer.groups[0]
-        some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
-        # Drawing is measured apart, as `trainer.advance` draws for many steps at once; here, for one model.
-        draw = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))
-        draw_of_step = len(members) * draw / len(some_steps)
-        n_steps, seconds = 0, 0.0
-        while seconds < SECONDS:
-            seconds += _seconds_of(lambda: trainer.advance(4))
-            n_steps += 4
-        step = seconds / n_steps
+        steps_ahead = trainer.groups[0].steps_ahead  # the steps whose sequences are drawn at once
+        step, draw_of_step = _step_seconds(trainer, len(members))
         evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
         short, longer = (_exam_seconds(trainer.stack(), configs, seen, n) for n in (SHORT, LONGER))
     steps, record = config.optim.steps, config.record
-    n_steps_drawn = math.ceil(steps / group.steps_ahead) * group.steps_ahead
+    n_steps_drawn = math.ceil(steps / steps_ahead) * steps_ahead
     training = steps * step + n_steps_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
     # An exam takes some time however few its sequences, and more with each of them.
     exams = short * (1 + len(last_evaluations(config))) if record.final_sequences else 0
@@ -114,6 +106,21 @@ def seconds_on_cpu(
     _, n_after_training = evaluated_sequences(config)
     exams += per_sequence * n_after_training
     return START, (training + exams) / len(members)
+
+
+def _step_seconds(trainer: Trainer, n_models: int) -> tuple[float, float]:
+    """The seconds of a training step of all models, and those of drawing its sequences.
+
+    Drawing is measured apart, as `trainer.advance` draws for many steps at once.
+    """
+    group = trainer.groups[0]
+    some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
+    draw_for_one_model = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))
+    n_steps, seconds = 0, 0.0
+    while seconds < SECONDS:
+        seconds += _seconds_of(lambda: trainer.advance(4))
+        n_steps += 4
+    return seconds / n_steps, n_models * draw_for_one_model / len(some_steps)
 
 
 def _seconds_of(do: Callable[[], object]) -> float:
