@@ -15,6 +15,7 @@ from assignadd.task.evalsets import EvalSet
 from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
+from assignadd.task.splits import pair_mask
 
 
 class Exam:
@@ -105,18 +106,27 @@ def _draw(
     sampler = _sampler(configs, seen, evalset, device)
     if sampler is not None:  # nearly always
         return torch.ones(M, dtype=torch.bool), sampler.sample(step, n)
-    offered = [_sampler(configs[i : i + 1], seen[i : i + 1], evalset, device) is not None for i in range(M)]
+    # Models of a stack differ in their pairs alone: whether there are such variables is the same for all.
+    offered = [_has_pairs(config, of_model, evalset) for config, of_model in zip(configs, seen, strict=True)]
     with_sequences = [i for i in range(M) if offered[i]]
-    if not with_sequences:
-        return torch.tensor(offered), None
-    sampler = _sampler([configs[i] for i in with_sequences], seen[with_sequences], evalset, device)
-    assert sampler is not None, "each of these models has sequences"
+    if with_sequences:
+        sampler = _sampler([configs[i] for i in with_sequences], seen[with_sequences], evalset, device)
+    if sampler is None:
+        return torch.zeros(M, dtype=torch.bool), None
     batch = sampler.sample(step, n)
     tokens = batch.tokens.new_zeros(M, *batch.tokens.shape[1:])  # (M, n, T)
     labels = batch.labels.new_full((M, *batch.labels.shape[1:]), -1)  # (M, n)
     tokens[with_sequences] = batch.tokens
     labels[with_sequences] = batch.labels
     return torch.tensor(offered), Batch(tokens, labels)
+
+
+def _has_pairs(config: Config, seen: Tensor, evalset: EvalSet) -> bool:
+    """Whether a model has pairs of values of the kind of a set; not for a task of the user's own, which has none."""
+    try:
+        return config.task.file is None and bool(pair_mask(seen, evalset.pair).any())
+    except EmptySetError:  # of a kind that this number of operands does not have
+        return False
 
 
 def _sampler(
