@@ -74,7 +74,7 @@ class CodeCache(FunctionCache):
         return form
 
     def _read_form(self, sig: Any, target_context: Any) -> Any:
-        """As `load_overload`, without a word."""
+        """The compiled form that `load_overload` returns; nothing is printed."""
         target_context.refresh()
         path, made_from = self._place(sig, target_context.codegen())
         data = _read(path) if self._enabled else None

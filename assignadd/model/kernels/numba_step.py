@@ -126,8 +126,8 @@ def forward(model, chunk, tokens, logits):
     amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
     neurons = chunk.neurons[:n]
     # What `=` may be given, and the columns in which the amounts of it begin.
-    outputs_1, outputs_2, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
-    column_1, column_2, column_2_of_copies = columns_of_amounts(T)
+    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
+    column_1, column_2_direct, column_2_of_copies = columns_of_amounts(T)
     layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
     dot(amounts[:, column_1:], tables.scores_2_T[C - T :], scores_2)
@@ -136,7 +136,7 @@ def forward(model, chunk, tokens, logits):
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
     add_rows(SUMS, outputs_1, tokens, amounts, column_1, resid_mid)
-    add_rows(SUMS, outputs_2, tokens, amounts, column_2, resid_mid)
+    add_rows(SUMS, outputs_2_direct, tokens, amounts, column_2_direct, resid_mid)
     add_rows(SUMS, outputs_2_of_copies, tokens, amounts, column_2_of_copies, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
@@ -171,9 +171,9 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
     # The same parts as in `forward`, and their gradients.
-    outputs_1, outputs_2, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
-    g_outputs_1, g_outputs_2, g_outputs_2_of_copies = outputs_of_layers(sums.outputs, C)
-    column_1, column_2, column_2_of_copies = columns_of_amounts(T)
+    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
+    g_outputs_1, g_outputs_2_direct, g_outputs_2_of_copies = outputs_of_layers(sums.outputs, C)
+    column_1, column_2_direct, column_2_of_copies = columns_of_amounts(T)
     # Logits = neurons read_out + resid_mid U.
     dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
@@ -186,11 +186,11 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     # resid_mid is the sum of all rows, each times its amount: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
     add_rows(WEIGHTS, outputs_1, tokens, g_amounts, column_1, g_resid)
-    add_rows(WEIGHTS, outputs_2, tokens, g_amounts, column_2, g_resid)
+    add_rows(WEIGHTS, outputs_2_direct, tokens, g_amounts, column_2_direct, g_resid)
     add_rows(WEIGHTS, outputs_2_of_copies, tokens, g_amounts, column_2_of_copies, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
     add_rows(TABLE, g_outputs_1, tokens, amounts, column_1, g_resid)
-    add_rows(TABLE, g_outputs_2, tokens, amounts, column_2, g_resid)
+    add_rows(TABLE, g_outputs_2_direct, tokens, amounts, column_2_direct, g_resid)
     add_rows(TABLE, g_outputs_2_of_copies, tokens, amounts, column_2_of_copies, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
     layer_2_backward(chunk, tokens, C)  # fills g_scores_2, and what layer_1_backward reads

@@ -142,7 +142,7 @@ class TheoryGradient:
 
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
-    """The cosines of one model, from the stack of its checkpoints at these steps."""
+    """How the gradient and the changes of QK2 of one model align with the theory, from its checkpoints at `steps`."""
     is_correct = answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels  # (M, B)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
     QK2 = QK(trajectory, 2)  # (M, d, d)
