@@ -11,7 +11,6 @@ import glob
 import os
 import re
 import secrets
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,10 +139,19 @@ def lock(fd: int) -> bool:
 
     try:
         return lock_descriptor(fd, blocking=False)
-    except OSError:
-        if sys.platform == "emscripten":  # Python in a browser, which has no locks and no other processes
+    except OSError as error:
+        if error.errno == errno.ENOSYS and not _python_has_locks():  # as in a browser, without other processes
             return True
         raise
+
+
+def _python_has_locks() -> bool:
+    """Whether this Python can lock files; if so, an error is the file system's."""
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        return os.name == "nt"
+    return True
 
 
 def _write_all(fd: int, data: bytes) -> None:
