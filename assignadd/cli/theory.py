@@ -71,7 +71,7 @@ class Theory(Parallel, Printing):
             prepare("cpu", threads, config)
             records += training_records(networks)
             if self.out is not None:
-                _write(self.out, points, networks, records)
+                _write_figures_and_verdicts(self.out, points, networks, records)
         document = {
             "setting": asdict(s),
             "verdicts": msgspec.to_builtins(records),
@@ -111,13 +111,15 @@ def _network(name: str, seed: int | None) -> Network:
     return Network.of_run(run, index, *run.model_at(None, index))
 
 
-def _write(folder: Path, points: list[BetaPoint], networks: Sequence[Network], records: Sequence[Record]) -> None:
-    """Writes the figure over beta, the figure of the networks' gradient, and verdicts.json."""
+def _write_figures_and_verdicts(
+    folder: Path, points: list[BetaPoint], networks: Sequence[Network], records: Sequence[Record]
+) -> None:
+    """Writes the figure over beta, the figure of the network's gradient if there is a network, and verdicts.json."""
     from assignadd.paper.theory import figures
     from assignadd.runs import atomic
 
     figures.THEORY_BETA_FIGURE.save(figures.theory_beta_data(points), folder / "theory_beta")
-    for network in networks:
+    for network in networks:  # none or one
         figures.THEORY_REAL_GRADIENT_FIGURE.save(figures.real_gradient_of(network), folder / "theory_real_gradient")
     verdicts = json.dumps(msgspec.to_builtins(records), indent=2) + "\n"
     atomic.write(folder / "verdicts.json", verdicts.encode())
@@ -145,8 +147,8 @@ def _beta_record(point: BetaPoint) -> dict[str, Any]:
 def _beta_parts(points: Sequence[BetaPoint]) -> list[Table | str]:
     """A table with a row for each of a few beta, and two lines: where the conditions hold, and where the step composes.
 
-    A row has the theorem's conditions and bound, and the accuracies after two steps: the one that the theorem states,
-    and the part of it after which both operands get the same attention.
+    A row has the theorem's conditions and bound, and two accuracies: after the step that the theorem states, and after
+    that step shortened so that both operands get the same attention.
     """
     from assignadd.paper.theory.composition import beta_in_words, most_assignments
     from assignadd.paper.theory.setting import FACTOR

@@ -88,8 +88,8 @@ def end_exam(
 ) -> Exam:
     """The exam for the evaluation that is `back` (0 to 9) places before the last one, on sequences that no other has.
 
-    Each of the ten last evaluations has 100 steps of the evaluation stream, a step for each set. `first` is the place
-    of the first of `sets` among them: with it, an exam of a part of the sets draws the same sequences as one of all.
+    Each of the ten last evaluations has 100 steps of the evaluation stream, a step for each set. `first` is the index
+    of `sets[0]` in the list of all sets: so an exam of some of the sets draws the same sequences as an exam of all.
     """
     step = EvalSteps.END_EXAMS[back * (len(EvalSteps.END_EXAMS) // END_EVALUATIONS) + first]
     return Exam(configs, seen, sets, n, seen.device, step)

@@ -211,7 +211,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         g_embeddings, g_outputs_1 = g_key_rows.split_with_sizes([C, H * C], -2)
         g_outputs_1_of_equals, g_constant = g_equal_rows.split_with_sizes([H * C, 1], -2)
         g_outputs_1 += g_outputs_1_of_equals
-        # The constant is E_= + P_=: row `equals` and, one such step further, row C - 1, the last position.
+        # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
         g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
         for h in range(H):
             columns, g_outputs = self._of_head(h), g_outputs_1[..., h * C : (h + 1) * C, :]

@@ -456,7 +456,7 @@ class TableForward(Forward[OneHead, Tables]):
         g_embeddings, g_outputs_1 = g_key_rows.split_with_sizes([C, C], -2)
         g_outputs_1_of_equals, g_constant = g_equal_rows.split_with_sizes([C, 1], -2)
         g_outputs_1 += g_outputs_1_of_equals
-        # The constant is E_= + P_=: row `equals` and, one such step further, row C - 1, the last position.
+        # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
         g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
         aside(tables.values_1.mT, g_outputs_1, grads.O1)
         g_values_1 = g_outputs_1 @ w.O1.mT

@@ -304,7 +304,7 @@ class Plan:
         relative = {config: operations(config) / operations(example.config) for config in {job.config for job in jobs}}
         for job in jobs:
             n_models = job.model_steps / job.config.optim.steps  # of an interrupted run, only the part that remains
-            is_known = math.isfinite(relative[job.config])
+            is_known = 0 < relative[job.config] < math.inf  # not where one of the two runs code of the user's
             seconds += of_model * n_models * (relative[job.config] if is_known else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
 

@@ -200,7 +200,8 @@ class Populations:
         papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
         for population in (*self.census, self.fraction, self.two_var):
             if population is not None:
-                model = papers_model | population.provenance["config"].get("model", {})  # what earlier tables lack too
+                # Settings that tables of an earlier version lack had the paper's values.
+                model = papers_model | population.provenance["config"].get("model", {})
                 if not _is_the_papers(population.task) or model != papers_model:
                     return False
         return True

@@ -24,6 +24,7 @@ from assignadd.model.table import covers
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary, sizes_of
+from assignadd.training.cuda_graph import MOST_STEPS_AHEAD
 from assignadd.training.trainer import Group, Trainer, prepare
 
 # Parts of a round of steps, after each of which the machine's matrix products are timed.
@@ -209,7 +210,7 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     model = initial_stack(config, [0]).to("cuda")
     stack = Stack(config, model.flat.repeat(n_models, 1))
     group = Group(stack, configs, splits(config, 1).expand(n_models, -1, -1))
-    group.advance(64)  # captures, and draws ahead as long as any stack does
+    group.advance(MOST_STEPS_AHEAD)  # captures the CUDA graph; no stack draws sequences for more steps at once
     torch.cuda.synchronize()
     start = time.perf_counter()
     group.advance(steps)

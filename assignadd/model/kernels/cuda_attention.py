@@ -83,12 +83,12 @@ class CudaAttention(TensorKernels):
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         """Attention of layer 2 and the scores of copies, by the program `attend`."""
         in_memory = _tokens(tokens)
-        attention_2, copied_scores = self._of_positions(in_memory, scores)
+        attention_2, copied_scores = self._memory_for_positions(in_memory, scores)
         inputs = _in_memory(scores), in_memory, _in_memory(attention_1)
         self._over_sequences("attend", 1 + self.H, *inputs, copied_scores, attention_2, usage)
         return attention_2.movedim(-1, 1), copied_scores.movedim(-1, 1)
 
-    def _of_positions(self, tokens: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _memory_for_positions(self, tokens: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """Memory for two arrays, one for each head of layer 2 and one for each pair of heads of layers 2 and 1.
 
         They are (M, H, T, B) and (M, H, H, T, B), not initialised.
@@ -102,7 +102,7 @@ class CudaAttention(TensorKernels):
         """The gradients of layer 2, by the program `attend_backward`."""
         in_memory, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
         g_of_rows = self.matrix(tokens, n_rows, g_usage)
-        g_position_scores, g_passed_on = self._of_positions(in_memory, g_usage)
+        g_position_scores, g_passed_on = self._memory_for_positions(in_memory, g_usage)  # the program fills it
         inputs = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
         outputs = g_position_scores, g_passed_on, g_of_rows
         self._over_sequences("attend_backward", 1 + self.H, *inputs, *outputs)

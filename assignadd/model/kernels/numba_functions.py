@@ -278,7 +278,8 @@ def layer_1_backward(chunk, tokens, g_table):
     C = len(g_table)
     K = C - T
     g_by_key, g_positions = chunk.g_by_key, chunk.g_positions
-    g_row, at_positions = g_by_key[T], g_positions[K:]  # the gradients of one query; the keys that are positions
+    g_row = g_by_key[T]  # the last row, which no key has: gradients of one query's scores
+    g_of_key_positions = g_positions[K:]  # (key's position, query's position)
     for row in range(C):
         for q in range(T):
             g_positions[row, q] = 0
@@ -308,9 +309,9 @@ def layer_1_backward(chunk, tokens, g_table):
                 of_query_token[sequence[k]] += g_row[k]
                 g_by_key[k, q] = g_row[k]
         for k in range(T):
-            of_key, at_position = g_by_key[k], at_positions[k]
+            of_key, of_key_position = g_by_key[k], g_of_key_positions[k]
             for q in range(T):
-                at_position[q] += of_key[q]
+                of_key_position[q] += of_key[q]
         for k in range(T):
             of_key_token = g_positions[sequence[k]]
             for q in range(T):

@@ -79,9 +79,9 @@ def plus_scaled(typing, total, weight, x):
     def generate(context, builder, signature, arguments):
         total_numbers, weight_number, x_numbers = arguments
         weights = _in_every_lane(builder, weight_number, total)
-        # One operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
-        kind = ir.FunctionType(total.llvm_type, [total.llvm_type] * 3)
-        multiply_add = get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{total.lanes}f32")
+        # Not `fma`, which becomes a function call for each number where a processor has no such instruction.
+        of_three_vectors = ir.FunctionType(total.llvm_type, [total.llvm_type] * 3)
+        multiply_add = get_or_insert_function(builder.module, of_three_vectors, f"llvm.fmuladd.v{total.lanes}f32")
         return builder.call(multiply_add, [weights, x_numbers, total_numbers])
 
     return total(total, types.float32, x), generate

@@ -87,7 +87,10 @@ class Alignment:
 
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
-    """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
+    """Cosines of one matrix per model (a gradient or a change of QK2) with the predicted and the permuted directions.
+
+    The directions are made of that model's own c_v and p_T.
+    """
     c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     unit = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)

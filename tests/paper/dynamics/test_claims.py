@@ -137,10 +137,10 @@ def test_no_set_without_banned_slots_rises_with_the_second_spike():
     curves_of(e).accuracy["1-var var-restricted"] = came(6000, high=0.97)
     curves_of(e).accuracy["2-var var-restricted (1)"] = came(6500, high=0.99)
     # 6,000 to 6,900: five evaluations of .3 and five of .99, less the .99 of trained sums.
-    assert of_second(second_spike.restricted_in_line)(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
+    assert of_second(second_spike.banned_minus_trained)(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
     assert (
         of_second(second_spike.largest_rise_elsewhere)(followed_network())
-        is of_second(second_spike.restricted_in_line)(followed_network())
+        is of_second(second_spike.banned_minus_trained)(followed_network())
         is None
     )
 
