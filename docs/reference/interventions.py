@@ -3,7 +3,7 @@
 import torch
 
 from assignadd import load_stack, open_run, parse
-from assignadd.interventions import Cut, Pattern, Replace, Swap, apply
+from assignadd.interventions import Cut, Pattern, Replace, Swap, apply, read_specification
 
 run = open_run("census-six")
 stack = load_stack(run).models(0)  # seed 0, which binds
@@ -16,6 +16,9 @@ for change in (
 ):
     answers = [apply(stack, tokens, changes).argmax(-1).item() for changes in ([], [change])]
     print(change, "before and after:", answers)
+
+# From JSON, as `assignadd intervene` takes it and the interactive page copies it.
+print(read_specification('[{"action": "cut", "layer": 1, "query": "equals", "key": "first"}]'))
 
 # QK2 of seed 1, which never binds, in seed 0; the last argument says whose weights are taken.
 stuck = load_stack(run).models(1)
