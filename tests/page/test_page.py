@@ -189,6 +189,18 @@ def test_back_and_forward_go_through_prompts_cuts_networks_and_sections(tab):
         is_at(*place)
 
 
+def test_a_change_does_not_overwrite_an_address_that_is_about_to_be_read(tab):
+    """On a busy machine a change is due after Back or Forward has changed the address and before its event comes."""
+    page = tab(address(p=SUM))
+    page.wait_for_timeout(300)
+    page.evaluate("hash => history.replaceState(null, '', hash)", "#" + address(p="e=1, d=2, e+4=?"))
+    page.get_by_label("Training step").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(300)
+    page.evaluate("window.dispatchEvent(new HashChangeEvent('hashchange'))")
+    page.wait_for_function("() => document.getElementById('prompt').value === 'e=1, d=2, e+4=?'")
+
+
 def test_a_prompt_is_stepped_through(tab):
     page = tab(address(p=SUM))
     page.get_by_role("button", name="Step through this prompt").click()

@@ -139,13 +139,16 @@ export function followAddress(): void {
   };
   view.value = read();
   let entered = placeOf(view.value);
+  let known = location.hash; // as last read or written here
   let due = 0;
   const write = (): void => {
+    if (location.hash !== known) return; // Back or Forward has just moved; what it moved to is read next
     const address = `#${toAddress(view.value, usual)}`;
     const place = placeOf(view.value);
     if (place !== entered) history.pushState(null, "", address);
     else if (location.hash !== address) history.replaceState(null, "", address);
     entered = place;
+    known = location.hash;
   };
   effect(() => {
     void view.value;
@@ -153,6 +156,7 @@ export function followAddress(): void {
     due = window.setTimeout(write, document.activeElement?.id === "prompt" ? PAUSE.typing : PAUSE.otherwise);
   });
   window.addEventListener("hashchange", () => {
+    known = location.hash;
     if (location.hash === `#${toAddress(view.value, usual)}`) return;
     const before = view.value.interventions;
     batch(() => {
