@@ -148,7 +148,17 @@ FIFTH = study(
     seeds=8,
     first_seed=27_200,
 )  # fmt: skip
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH)
+SIXTH = study(
+    "recipe-sixth-search",
+    "With these weights, do larger batches, more two-variable sequences, smaller heads or more decay help?",
+    grid(
+        d_mlp=[128], init_scale=[1.2], d_head=[32, 128], weight_decay=[0.1, 0.2], two_var_ratio=[10 / 12, 3.0],
+        batch=[512, 2048],
+    ),
+    seeds=8,
+    first_seed=27_300,
+)  # fmt: skip
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH)
 
 SIZE = (7.5, 2.6)
 
