@@ -158,7 +158,16 @@ SIXTH = study(
     seeds=8,
     first_seed=27_300,
 )  # fmt: skip
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH)
+SEVENTH = study(
+    "recipe-seventh-search",
+    "Smaller heads are worse: are larger heads better?",
+    grid(
+        d_model=[128, 256], d_head=[256, 512], d_mlp=[128], init_scale=[0.8, 1.2], weight_decay=[0.05, 0.1],
+    ),
+    seeds=8,
+    first_seed=27_400,
+)  # fmt: skip
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
 
 SIZE = (7.5, 2.6)
 
