@@ -167,7 +167,21 @@ SEVENTH = study(
     seeds=8,
     first_seed=27_400,
 )  # fmt: skip
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
+LARGER, BATCH = "larger weights at first", "larger weights at first, batch 2,048"
+LARGER_WEIGHTS: dict[str, Any] = {**NARROW_MLP, "optim.weight_decay": 0.1, "model.init_scale": 1.2}
+CONFIRM_LARGER = study(
+    "recipe-larger-weights",
+    "Do larger weights at first, with decay and 128 neurons, make nearly every fresh seed learn the whole task?",
+    (Cell(LARGER, LARGER_WEIGHTS), Cell(BATCH, {**LARGER_WEIGHTS, "optim.batch": 2048})),
+    seeds=64,
+    first_seed=28_000,
+    ask=(
+        share(WHOLE).of(LARGER, BATCH).at_least(0.97),
+        share(WHOLE).of(BATCH).versus(LARGER, at_least=0.1),
+        share("binds").of(LARGER).at_least(0.9),
+    ),
+)
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, CONFIRM_LARGER)
 
 SIZE = (7.5, 2.6)
 
