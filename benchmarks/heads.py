@@ -42,13 +42,13 @@ def check(heads: int) -> None:
     stack, seen = initial_stack(config, seeds), splits(config, CHECKED)
     tokens = Sampler([config.task] * CHECKED, seen, seeds).sample(3, 128).tokens
     exact = Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double().cuda())
-    weights = {name: w.detach().clone().requires_grad_() for name, w in exact.weights.items()}
-    expected = reference_logits(exact, tokens.cuda(), weights)
+    flat = exact.flat.clone().requires_grad_()
+    expected = reference_logits(Stack(exact.config, flat), tokens.cuda())
     grad = torch.randn(expected.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).cuda()
     # Rounding decides whether a neuron that gets about 0 is on: one such neuron changes a gradient by a thousandth.
     grad[reference_trace(exact, tokens.cuda(), chunk=128).preactivations.abs().amin(-1) < 1e-5] = 0
-    gradients = torch.autograd.grad(expected, list(weights.values()), grad)
-    wanted = {"logits": expected.detach()} | dict(zip(weights, gradients, strict=True))
+    (gradient,) = torch.autograd.grad(expected, [flat], grad)
+    wanted = {"logits": expected.detach()} | views(exact.config, gradient)
     results = [of_tables(stack.to(device), tokens, grad) for device in ("cuda", "cuda", "cpu")]
     for name, want in wanted.items():
         on_cuda, _, on_cpu = (float((result[name] - want).norm() / want.norm()) for result in results)

@@ -12,19 +12,16 @@ from assignadd.config import Config
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
-from assignadd.task.own import UserSampler, sampler_of
+from assignadd.task.own import sampler_of
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import Batch, EmptySetError, Sampler
-from assignadd.task.splits import pair_mask
+from assignadd.task.sampler import Batch, EmptySetError
 
 
 class Exam:
     """`n` fixed sequences of each of several evaluation sets for every model of a stack, drawn from its split and seed.
 
     A set that no model has a sequence for (no held-out pair, no banned slot) is left out. If only some models have
-    none, `offered` (M, sets) is False for them, and none of their answers there counts as correct. The sequences of a
-    set are drawn from the step of the evaluation stream that is `first_step` plus its place among the sets. `seen`
-    are the splits of the models: which pairs of numbers training adds, (M, N, N) for two operands.
+    none, `offered` (M, sets) is False for them, and none of their answers there counts as correct.
     """
 
     def __init__(
@@ -36,15 +33,19 @@ class Exam:
         device: str | torch.device = "cpu",
         first_step: int = EvalSteps.EXAMS.start,
     ):
-        """Draws `n` sequences of each set for every model, from the evaluation stream's step `first_step` on."""
+        """`seen` says for each model which pairs of numbers training adds, (M, N, N) for two operands.
+
+        The first set is drawn from step `first_step` of the evaluation stream, the next one from the step after it.
+        """
         batches: list[Batch] = []
         offered: list[Tensor] = []
         self.names: list[str] = []
         for step, evalset in enumerate(sets, first_step):
-            set_is_offered, batch = _draw(configs, seen, evalset, step, n, device)
-            if batch is not None:
+            drawn = _draw(configs, seen, evalset, step, n, device)
+            if drawn is not None:
+                has_sequences, batch = drawn
                 batches.append(batch)
-                offered.append(set_is_offered)
+                offered.append(has_sequences)
                 self.names.append(evalset.name)
         if not batches:
             raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
@@ -69,8 +70,8 @@ class Exam:
         return accuracies
 
 
-# What a network achieves is judged over its last evaluations, as single ones dip: at most this many, from this last
-# share of its training, each on fresh sequences.
+# A network is judged over its last evaluations, as single ones dip: at most this many, from this last share of its
+# training, each on fresh sequences.
 END_EVALUATIONS, END_SHARE = 10, 0.1
 
 
@@ -97,45 +98,25 @@ def end_exam(
 
 def _draw(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, device: str | torch.device
-) -> tuple[Tensor, Batch | None]:
-    """Which models have sequences of this set, (M,), and `n` sequences for each model (None where no model has any).
+) -> tuple[Tensor, Batch] | None:
+    """Which models have sequences of this set, (M,), and `n` sequences for each model; None where no model has any.
 
     A model without such sequences gets zeros as tokens, and -1 as labels, which no answer equals.
     """
     M = len(configs)
-    sampler = _sampler(configs, seen, evalset, device)
-    if sampler is not None:  # nearly always
-        return torch.ones(M, dtype=torch.bool), sampler.sample(step, n)
-    # Models of a stack differ in their pairs alone: whether there are such variables is the same for all.
-    offered = [_has_pairs(config, of_model, evalset) for config, of_model in zip(configs, seen, strict=True)]
-    with_sequences = [i for i in range(M) if offered[i]]
-    if with_sequences:
-        sampler = _sampler([configs[i] for i in with_sequences], seen[with_sequences], evalset, device)
-    if sampler is None:
-        return torch.zeros(M, dtype=torch.bool), None
-    batch = sampler.sample(step, n)
-    tokens = batch.tokens.new_zeros(M, *batch.tokens.shape[1:])  # (M, n, T)
-    labels = batch.labels.new_full((M, *batch.labels.shape[1:]), -1)  # (M, n)
-    tokens[with_sequences] = batch.tokens
-    labels[with_sequences] = batch.labels
-    return torch.tensor(offered), Batch(tokens, labels)
-
-
-def _has_pairs(config: Config, seen: Tensor, evalset: EvalSet) -> bool:
-    """Whether a model has pairs of values of the kind of a set; not for a task of the user's own, which has none."""
+    tasks, seeds = [config.task for config in configs], [config.seed.data or 0 for config in configs]
     try:
-        return config.task.file is None and bool(pair_mask(seen, evalset.pair).any())
-    except EmptySetError:  # of a kind that this number of operands does not have
-        return False
-
-
-def _sampler(
-    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
-) -> Sampler | UserSampler | None:
-    """The sampler of this set for these models; None if one of them has no such sequence."""
-    tasks = [config.task for config in configs]
-    seeds = [config.seed.data or 0 for config in configs]
-    try:
-        return sampler_of(tasks, seen, seeds, evalset, device)
-    except EmptySetError:
+        batch = sampler_of(tasks, seen, seeds, evalset, device).sample(step, n)
+        return torch.ones(M, dtype=torch.bool), batch
+    except EmptySetError:  # at least one of the models has no such sequence
+        if M == 1:
+            return None
+    drawn_alone = [_draw(configs[m : m + 1], seen[m : m + 1], evalset, step, n, device) for m in range(M)]
+    batches = [drawn[1] for drawn in drawn_alone if drawn is not None]
+    if not batches:
         return None
+    no_sequences = Batch(torch.zeros_like(batches[0].tokens), torch.full_like(batches[0].labels, -1))
+    of_models = [no_sequences if drawn is None else drawn[1] for drawn in drawn_alone]
+    tokens = torch.cat([batch.tokens for batch in of_models])  # (M, n, T)
+    labels = torch.cat([batch.labels for batch in of_models])  # (M, n)
+    return torch.tensor([drawn is not None for drawn in drawn_alone]), Batch(tokens, labels)

@@ -60,15 +60,14 @@ def lacking(config: Config, *required: Need) -> str:
     missing = [need.words for need in required if not need.met(config.model)]
     if not missing:
         return ""
-    if len(missing) == 1:
-        return f"needs {missing[0]}"
-    return f"needs {', '.join(missing[:-1])} and {missing[-1]}"
+    *others, last = missing
+    return f"needs {', '.join(others)} and {last}" if others else f"needs {last}"
 
 
 def require(config: Config, quantity: str, *required: Need) -> None:
     """Raises `NotDefined` for a quantity, named in words, where the architecture lacks a property that it requires.
 
-    Where none is named, it requires all of the paper's.
+    By default all properties of the paper's architecture are required.
     """
     if reason := lacking(config, *(required or PAPER_NEEDS)):
         raise NotDefined(quantity, reason)

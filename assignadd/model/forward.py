@@ -1,13 +1,13 @@
 """Answers, logits and traces of a stack by the fastest exact way there is for its architecture and device.
 
-There are two forward passes: the reference transformer (`transformer`), and the tables (`table`) with kernels in tensor
-operations, for a CPU and for a GPU. For one model on a CPU, compiled code does that of the tables (`cpu_step`).
+There are two forward passes: the reference transformer (`transformer`), and the tables (`table`). On a CPU, compiled
+code does that of the tables for one model (`cpu_step`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import sizes_of
 
-# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Compiled code always
-# passes a few at a time, so that there only the logits have to fit into memory.
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Of compiled code only
+# the logits have to fit into memory, as it divides the sequences itself.
 CHUNK, COMPILED_CHUNK = 2048, 1 << 16
 
 
@@ -69,43 +69,44 @@ def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """function(logits), (M, B, ...), for the answer logits of every model on its sequences.
 
-    The function is called with the logits of a chunk of the sequences at a time, which are not kept.
+    The function is called once for each chunk of the sequences, so that the logits of all are never in memory.
     """
     tokens = for_each_model(stack, tokens)  # (M, B, T)
     parts = computed_together(stack.flat.device, len(stack))
     if len(parts) > 1:
         return torch.cat([_for_each_chunk(stack.models(part), tokens[part], function) for part in parts])
-    chunks = tokens.split(CHUNK, 1)
+    logits_of, at_once = _forward_pass(stack)
+    return torch.cat([function(logits_of(chunk)) for chunk in tokens.split(at_once, 1)], 1)
+
+
+def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
+    """The function from sequences (M, B, T) to the answer logits of a stack, and how many sequences to give it at once.
+
+    On a CPU the stack has one model.
+    """
     if stack.config.model.file is not None:
-        return torch.cat([function(logits_of_weights(stack.config, stack.weights, chunk)) for chunk in chunks], 1)
+        return partial(logits_of_weights, stack.config, stack.weights), CHUNK
     if not covers(stack.config):
-        return torch.cat([function(reference_logits(stack, chunk)) for chunk in chunks], 1)
+        return partial(reference_logits, stack), CHUNK
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
-        return _compiled(stack, tokens[0], table, function).unsqueeze(0)
+        from assignadd.model import cpu_step  # here, as it needs Numba
+
+        model = unstacked(stack)
+        return lambda chunk: cpu_step.answer_logits(model, chunk[0], table.equals, table.scale)[None], COMPILED_CHUNK
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
-    return torch.cat([function(table.forward(weights, chunk, tables).logits) for chunk in chunks], 1)
-
-
-def _compiled(
-    model: Stack, tokens: Int[Tensor, "B T"], table: Forward[Any, Any], function: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """function(logits), (B, ...), for the answer logits of a stack of one model by compiled code, a chunk at a time."""
-    from assignadd.model import cpu_step  # here, as it needs Numba
-
-    weights, chunks = unstacked(model), tokens.split(COMPILED_CHUNK)
-    return torch.cat([function(cpu_step.answer_logits(weights, chunk, table.equals, table.scale)) for chunk in chunks])
+    return lambda chunk: table.forward(weights, chunk, tables).logits, CHUNK
 
 
 def unstacked(model: Stack) -> Weights:
     """The weights of a stack of one model without the axis M."""
-    return Weights.of({name: weight[0] for name, weight in model.weights.items()})
+    return Weights.of(model.of_model(0))
 
 
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
-    """The trace of all models of a stack, each on its own sequences or on shared ones, with the leading axis M."""
+    """The trace of all models of a stack, each on its own sequences or on shared ones, with the axis M."""
     tokens = for_each_model(stack, tokens)
     if covers(stack.config):
         return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
@@ -113,7 +114,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
-    """For one model after the other, its trace on its own sequences, or on shared ones, without the axis M."""
+    """The trace of each model, one after the other, on its own sequences or on shared ones, without the axis M."""
     for model, model_tokens in zip(stack, for_each_model(stack, tokens), strict=True):
         with torch.no_grad():
             if covers(model.config):

@@ -42,7 +42,6 @@ from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Model, Task
 from assignadd.model.stack import Stack, flatten, weight_shapes
-from assignadd.task.arithmetic import answer_of
 from assignadd.task.positions import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
@@ -63,13 +62,14 @@ ACCEPTED = {"operation": "add", "operands": 2, "hops": 0, "rebinding": 0}
 def handmade(config: Config | None = None, frequencies: Sequence[int] | None = None) -> Stack:
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.
 
-    The task adds two operands modulo an odd number. `config.model` is replaced: two layers, one head, an MLP in the
-    second layer alone, and widths as the construction needs them. The MLP adds by all frequencies, or by these.
+    The task adds two operands modulo an odd number N. `config.model` is replaced: two layers, one head, an MLP in the
+    second layer alone, and widths as the construction needs them. The MLP adds by all frequencies, 1 to N // 2, or by
+    these; few of them may not tell all sums apart.
     """
     config = config or Config()
     task = config.task
     _check_task(task)
-    W_in, W_out = _adder(task, frequencies)
+    W_in, W_out = fourier_mlp(task.modulus, frequencies or range(1, task.modulus // 2 + 1))
     groups = _Residual(task)
     model = Model(d_model=groups.width, d_head=groups.width, d_mlp=(None, W_in.shape[1]))
     config = dataclasses.replace(config, model=model)
@@ -139,22 +139,6 @@ def _fetch_values(groups: _Residual) -> tuple[Tensor, Tensor]:
     QK[groups.equals, torch.cat([groups.number, groups.operands])] = SCORE
     OV[groups.number, groups.value] = VALUE
     return QK, OV
-
-
-def _adder(task: Task, frequencies: Sequence[int] | None) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
-    """W_in and W_out of `fourier_mlp` with all frequencies, or with these; a ValueError where these do not suffice."""
-    N = task.modulus
-    if frequencies is None:
-        return fourier_mlp(N, range(1, N // 2 + 1))
-    chosen = sorted(set(frequencies))
-    if not chosen or chosen[0] < 1 or chosen[-1] > N // 2:
-        raise ValueError(f"frequencies = {tuple(frequencies)}: expected numbers from 1 to N // 2 = {N // 2}")
-    W_in, W_out = fourier_mlp(N, chosen)
-    logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N), for every pair of numbers
-    numbers = torch.arange(N)
-    if not (logits.argmax(-1) == answer_of(task, (numbers[:, None], numbers))).all():
-        raise ValueError(f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some")
-    return W_in, W_out
 
 
 def fourier_mlp(N: int, frequencies: Sequence[int]) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:

@@ -1,8 +1,8 @@
 """Networks of the user's own: any torch module with tokens in and logits out, of which a stack is trained.
 
-A file calls by NETWORK a function (or a class of modules) that takes the sizes of the task and returns a module. Its
-weights are a stack's, by the names that torch gives them; the module itself is never changed. So its forward pass has
-to be the same in training and in evaluation, and a function of tokens and weights alone.
+NETWORK in the user's file is a function (or a class of modules) that takes the sizes of the task and returns a module.
+The weights are a stack's, by the names that torch gives them; the module itself is never changed. So its forward pass
+has to be the same in training and in evaluation, and a function of tokens and weights alone.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Factory = Callable[[Sizes], nn.Module]
 
 
 class Loaded(NamedTuple):
-    """A network that the user has given, and the text of its file."""
+    """A network that the user has named, and the text of its file."""
 
     factory: Factory
     source: Source
 
 
-# The networks that the user has given to this process.
+# The networks that the user has named to this process.
 _loaded: dict[NetworkFile, Loaded] = {}
 
 
@@ -55,8 +55,8 @@ def described(network: Factory | str | Path, task: Task) -> NetworkFile:
     shapes = tuple((name, tuple(weight.shape)) for name, weight in module.named_parameters())
     if not shapes or any(not weight.dtype.is_floating_point for weight in module.parameters()):
         raise UserError(f"{source.name}: expected a module with weights, all of them floating point")
+    _try(module, sizes, source.name)
     file = NetworkFile(source.name, source.sha256, shapes)
-    _try(module, _built(factory, sizes, 1, source.name), sizes, source.name)
     _loaded[file] = Loaded(factory, source)
     return file
 
@@ -74,7 +74,7 @@ def loaded(file: NetworkFile) -> Loaded:
 def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
     """The module that the user's `factory` makes, its weights drawn by torch's generator from this seed.
 
-    A UserError, which names the file as `name`, if it fails or makes something else.
+    Raises a UserError, which names the file as `name`, if the factory fails or makes something else.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -88,15 +88,12 @@ def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
 
 
 @torch.no_grad()
-def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None:
+def _try(module: nn.Module, sizes: Sizes, name: str) -> None:
     """Raises a UserError unless the module's forward pass returns logits and depends on tokens and weights alone.
 
-    `another` is the module with the weights of another seed.
+    `name` is that of the user's file.
     """
     buffers = {key: buffer.clone() for key, buffer in module.named_buffers()}
-    of_another = dict(another.named_buffers())
-    if buffers.keys() != of_another.keys() or any(not _same(buffers[key], of_another[key]) for key in buffers):
-        raise UserError(f"{name}: buffers differ with the seed, and a run does not keep them: make them parameters")
     tokens = RandomWords(SEQUENCES_TRIED).below(sizes.n_tokens, sizes.length)
     try:
         in_training = module.train()(tokens)
@@ -107,20 +104,15 @@ def _try(module: nn.Module, another: nn.Module, sizes: Sizes, name: str) -> None
     shapes: list[tuple[int, ...]] = [(SEQUENCES_TRIED, sizes.length, sizes.n_answers)]
     if not sizes.everywhere:
         shapes.append((SEQUENCES_TRIED, sizes.n_answers))
-    if not isinstance(again, Tensor) or again.shape not in shapes:
-        returned = tuple(again.shape) if isinstance(again, Tensor) else type(again).__name__
+    returned = tuple(again.shape) if isinstance(again, Tensor) else type(again).__name__
+    if returned not in shapes:
         expected = " or ".join(map(str, shapes))
         raise UserError(f"{name}: logits {returned} for {SEQUENCES_TRIED} sequences: expected {expected}")
     for key, buffer in module.named_buffers():
         if not _same(buffer, buffers[key]):
-            raise UserError(
-                f"{name}: its forward pass changes the buffer {key}, as batch norm does: a run keeps weights alone"
-            )
+            raise UserError(f"{name}: its forward pass changes the buffer {key}, and a run keeps weights alone")
     if not _same(in_training, in_evaluation) or not _same(in_evaluation, again):
-        raise UserError(
-            f"{name}: its forward pass differs between training and evaluation or from call to call, as with dropout: "
-            "leave that out"
-        )
+        raise UserError(f"{name}: its forward pass differs between training and evaluation, or from call to call")
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -129,7 +121,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _module(config: Config, seed: int = 0) -> nn.Module:
-    """The user's module, with the weights that it makes with torch's generator at this seed."""
+    """The user's module, its weights drawn by torch's generator from this seed."""
     assert config.model.file is not None
     return _built(loaded(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
 
@@ -141,7 +133,7 @@ def _shape_only(config: Config, device: torch.device) -> nn.Module:
 
 
 def first_weights(config: Config, seed: int) -> Float[Tensor, " P"]:
-    """The weights of a network of the user's as its module makes them, with torch's generator at this seed."""
+    """The weights of the user's network in a row, drawn by torch's generator from this seed."""
     return torch.cat([weight.detach().flatten() for weight in _module(config, seed).parameters()])
 
 
@@ -157,8 +149,7 @@ def logits_of_weights(
 ) -> Float[Tensor, "M B *positions N"]:
     """Answer logits of the user's network for each model's weights, by name (M, ...), on that model's sequences.
 
-    They are those at the last position, or at all positions if the task has answers there. One model is run without
-    vmap, for which not every operation of torch has a rule.
+    They are those at the last position, or at all positions if the task has answers there.
     """
     module, everywhere = _shape_only(config, tokens.device), sizes_of(config.task).everywhere
 
@@ -166,6 +157,6 @@ def logits_of_weights(
         logits = functional_call(module, model_weights, (model_tokens,))
         return logits if everywhere or logits.dim() == 2 else logits[:, -1]
 
-    if len(tokens) == 1:
+    if len(tokens) == 1:  # without vmap, which has no rule for some operations of torch
         return answer({name: weight[0] for name, weight in weights.items()}, tokens[0].long()).unsqueeze(0)
     return vmap(answer)(dict(weights), tokens.long())

@@ -41,6 +41,10 @@ class Stack:
         """A weight by its name, such as `blocks.0.attn.W_Q` (`weight_shapes`), with the leading axis M."""
         return self.weights[name]
 
+    def of_model(self, index: int) -> dict[str, Tensor]:
+        """The weights of one model by their names, without the axis M."""
+        return {name: weight[index] for name, weight in self.weights.items()}
+
     def models(self, index: int | slice | Sequence[int]) -> Stack:
         """The stack of these models (a view where `index` is an int or a slice)."""
         if isinstance(index, int):
@@ -134,21 +138,20 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     They depend on the seeds alone. `scales` are the models' values of `init_scale`; by default all have the
     configuration's.
     """
-    if scales is None:
-        scales = [config.model.init_scale] * len(init_seeds)
     dtype = getattr(torch, config.numerics.dtype)
-    size = sum(math.prod(shape) for shape in weight_shapes(config).values())
-
     if config.model.file is not None:
         return Stack(config, torch.stack([first_weights(config, seed) for seed in init_seeds]).to(dtype))
+    if scales is None:
+        scales = [config.model.init_scale] * len(init_seeds)
+    size = sum(math.prod(shape) for shape in weight_shapes(config).values())
 
-    def weights(seed: int, scale: float) -> Tensor:
+    def normal_weights(seed: int, scale: float) -> Tensor:
         """The weights of one model, (P,), all drawn as those of matrices."""
         standard = normals(seed, Stream.INIT, torch.arange(size))
         return standard.mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # torch does not hold Python's lock while it computes
-        stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, scales))))
+        stack = Stack(config, torch.stack(list(threads.map(normal_weights, init_seeds, scales))))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm
             weight.fill_(1.0 if name.endswith(".w") else 0.0)
@@ -161,7 +164,10 @@ def concatenate(stacks: Sequence[Stack]) -> Stack:
 
 
 def computed_together(device: str | torch.device, n_models: int) -> list[slice]:
-    """Which models of a stack one computation has: on a GPU all, on a CPU one, so that no other changes its digits."""
+    """The parts of a stack that are computed one after the other: on a GPU all models at once, on a CPU single models.
+
+    On a CPU no other model then changes a model's digits.
+    """
     if torch.device(device).type != "cpu":
         return [slice(0, n_models)]
     return [slice(i, i + 1) for i in range(n_models)]

@@ -129,7 +129,7 @@ class Trace:
 def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> Trace:
     """The trace by the reference transformer, for every architecture, with `chunk` sequences in one forward pass.
 
-    It is that of one model, without the axis M, if the tokens have no axis M.
+    Tokens (B, T), without the axis M, are those of a stack of one model; the trace then has no axis M either.
     """
     model = stack.config.model
     pattern_hooks = [f"blocks.{i}.attn.hook_pattern" for i in range(model.n_layers)]
@@ -137,11 +137,12 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
     hooks = {*pattern_hooks, *residual_hooks.values(), *last_hooks.values()}
     of_chunks = [_activations(stack, part.contiguous(), hooks) for part in tokens.split(chunk, -2)]
     batch_axis = tokens.ndim - 2
-    # At each hook, (*M, B, ...).
-    activations = {name: torch.cat([of_chunk[name] for of_chunk in of_chunks], batch_axis) for name in of_chunks[0]}
+    activations = {}  # at each hook, (*M, B, ...)
+    for name in of_chunks[0]:
+        activations[name] = torch.cat([of_chunk[name] for of_chunk in of_chunks], batch_axis)
 
     def all_positions(layer: int) -> Tensor:
-        """The residual of every position after a layer, which takes another forward pass."""
+        """The residual of every position after a layer, (*M, B, T, d), which takes another forward pass."""
         hook = f"blocks.{layer - 1}.hook_resid_post"
         return _activations(stack, tokens, [hook], only_equals=False)[hook]
 
@@ -157,7 +158,7 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
 
 
 def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
-    """The names of the hooks that see each of `Trace.residuals`, and of those that see each of `Trace.last`."""
+    """By the names in `Trace.residuals` the names of their hooks, and by those in `Trace.last` the names of theirs."""
     residuals = {"embedding": "blocks.0.hook_resid_pre"}
     for layer, width in enumerate(model.d_mlp, 1):
         block = f"blocks.{layer - 1}"
@@ -179,9 +180,9 @@ def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
 def _activations(
     stack: Stack, tokens: Int[Tensor, "*M B T"], names: Collection[str], only_equals: bool = True
 ) -> dict[str, Tensor]:
-    """The logits of `=`, and the activations at the hooks with these names, all by name.
+    """The logits of `=` and the activations at the hooks with these names, by name, each (*M, B, ...).
 
-    Patterns are whole; of the others only the last position, `=`, is kept unless `only_equals` is False.
+    Except for patterns, the activations are those at `=`, the last position, unless `only_equals` is False.
     """
     model = shape_only(stack.config)
 
@@ -194,10 +195,10 @@ def _activations(
             activations[point.name] = activation[:, -1] if has_positions and only_equals else activation
 
         last_only = True  # in the last layer, which the logits of `=` alone read
-        with model.hooks([(name, keep) for name in names]):
+        with model.hooks([(list(names), keep)]):
             activations[LOGITS] = functional_call(model, weights, (model_tokens, last_only))[:, -1]
         return activations
 
     if tokens.ndim == 3:
         return vmap(run)(dict(stack.weights), tokens)
-    return run({name: weight[0] for name, weight in stack.weights.items()}, tokens)
+    return run(stack.of_model(0), tokens)

@@ -1,13 +1,10 @@
-"""The reference transformer and its hook points: every step as the textbook has it, to be read, hooked into, and tested
-against.
+"""The reference transformer and its hook points: every step as the textbook has it, for every architecture.
 
-Names and shapes of weights and hook points are the field's (TransformerLens), layers counted from 0 there. It covers
-every architecture of the configuration; `reference_logits` runs it for a whole stack.
+Names and shapes of weights and hook points are those of TransformerLens, where layers count from 0.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +17,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from assignadd.config import Config, Model
+from assignadd.config.errors import one_of
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.vocabulary import sizes_of
 
 HookFn = Callable[[Tensor, "HookPoint"], "Tensor | None"]
 NameFilter = str | Sequence[str] | Callable[[str], bool]
+"""Names of hook points: a name, several, or a function that says which names are meant."""
 
 
 class HookPoint(nn.Module):
@@ -55,7 +54,7 @@ class Hooked(nn.Module):
             point.name = name
 
     @contextmanager
-    def hooks(self, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]) -> Iterator[None]:
+    def hooks(self, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Iterator[None]:
         """Within this context the functions are attached to the points they name, in the order of the pairs."""
         attached: list[tuple[HookPoint, HookFn]] = []
         try:
@@ -68,10 +67,8 @@ class Hooked(nn.Module):
             for point, function in attached:
                 point.functions.remove(function)
 
-    def run_with_hooks(
-        self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]
-    ) -> Tensor:
-        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), attached for this pass only."""
+    def run_with_hooks(self, *inputs: Tensor, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Tensor:
+        """The output with `fwd_hooks`, pairs of names and a function, attached for this pass only."""
         with self.hooks(fwd_hooks):
             return self(*inputs)
 
@@ -87,22 +84,20 @@ class Hooked(nn.Module):
         def keep(activation: Tensor, point: HookPoint) -> None:
             cache[point.name] = activation.detach()
 
-        names = list(self.hook_points) if names_filter is None else self.matching(names_filter)
-        return self.run_with_hooks(*inputs, fwd_hooks=[(name, keep) for name in names]), cache
+        names = list(self.hook_points) if names_filter is None else names_filter
+        return self.run_with_hooks(*inputs, fwd_hooks=[(names, keep)]), cache
 
     def matching(self, names: NameFilter) -> list[str]:
-        """The hook points meant by a name, a list of names, or a predicate; a ValueError where there is none."""
+        """The names of the hook points that are meant; a ValueError where there is none."""
         if callable(names):
             passing = [name for name in self.hook_points if names(name)]
             if not passing:
-                raise ValueError(f"no hook point passes the filter; there are {', '.join(self.hook_points)}")
+                raise ValueError(f"no hook point passes the filter: there are {', '.join(self.hook_points)}")
             return passing
         requested = [names] if isinstance(names, str) else list(names)
         for name in requested:
             if name not in self.hook_points:
-                close = difflib.get_close_matches(name, self.hook_points, n=3)
-                hint = f"did you mean {' or '.join(close)}? " if close else ""
-                raise ValueError(f"no hook point {name!r}; {hint}there are {', '.join(self.hook_points)}")
+                raise ValueError(f"no hook point {name!r}: expected {one_of(name, self.hook_points)}")
         return requested
 
 
@@ -113,6 +108,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 def _unloaded(*shape: int) -> nn.Parameter:
     """A weight without values, so that none can be used before `Transformer` loads them."""
     return nn.Parameter(torch.empty(shape, device="meta"))
+
+
+def _bias(model: Model, *shape: int) -> nn.Parameter | None:
+    """A bias without values; None in a model without biases."""
+    return _unloaded(*shape) if model.biases else None
 
 
 def _plus_bias(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -161,6 +161,7 @@ class Norm(nn.Module):
 
 
 def _norm(model: Model) -> nn.Module:
+    """The norm that the settings ask for; a module that changes nothing where they ask for none."""
     return nn.Identity() if model.norm == "none" else Norm(model)
 
 
@@ -171,15 +172,12 @@ class Attention(nn.Module):
     """
 
     def __init__(self, model: Model):
-        """Makes the weights, still without values, and the hook points."""
         super().__init__()
         H, d, dh = model.n_heads, model.d_model, model.d_head
         self.W_Q, self.W_K, self.W_V = _unloaded(H, d, dh), _unloaded(H, d, dh), _unloaded(H, d, dh)
         self.W_O = _unloaded(H, dh, d)
-        self.b_Q = _unloaded(H, dh) if model.biases else None
-        self.b_K = _unloaded(H, dh) if model.biases else None
-        self.b_V = _unloaded(H, dh) if model.biases else None
-        self.b_O = _unloaded(d) if model.biases else None
+        self.b_Q, self.b_K, self.b_V = _bias(model, H, dh), _bias(model, H, dh), _bias(model, H, dh)
+        self.b_O = _bias(model, d)
         self.hook_q, self.hook_k, self.hook_v, self.hook_z = HookPoint(), HookPoint(), HookPoint(), HookPoint()
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
 
@@ -207,8 +205,7 @@ class MLP(nn.Module):
     def __init__(self, model: Model, width: int):
         super().__init__()
         self.W_in, self.W_out = _unloaded(model.d_model, width), _unloaded(width, model.d_model)
-        self.b_in = _unloaded(width) if model.biases else None
-        self.b_out = _unloaded(model.d_model) if model.biases else None
+        self.b_in, self.b_out = _bias(model, width), _bias(model, model.d_model)
         self.activation = ACTIVATIONS[model.activation]
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
@@ -253,12 +250,12 @@ class Block(nn.Module):
 
 
 class Unembed(nn.Module):
-    """W_U: the logits of the `n_numbers` answers from the residual stream."""
+    """W_U: the logits of the `n_answers` answers from the residual stream."""
 
-    def __init__(self, model: Model, n_numbers: int):
+    def __init__(self, model: Model, n_answers: int):
         super().__init__()
-        self.W_U = _unloaded(model.d_model, n_numbers)
-        self.b_U = _unloaded(n_numbers) if model.biases else None
+        self.W_U = _unloaded(model.d_model, n_answers)
+        self.b_U = _bias(model, n_answers)
 
     def forward(self, x: Tensor) -> Tensor:
         return _plus_bias(x @ self.W_U, self.b_U)  # (B, T, N)
@@ -271,7 +268,6 @@ class Transformer(Hooked):
     """
 
     def __init__(self, config: Config, weights: Mapping[str, Tensor] | None = None):
-        """Builds the modules, names the hook points, and loads copies of the weights."""
         super().__init__()
         self.config = config
         model, self.sizes = config.model, sizes_of(config.task)
@@ -284,7 +280,7 @@ class Transformer(Hooked):
         self.unembed = Unembed(model, self.sizes.n_answers)
         self.name_hook_points()
         if weights is None:
-            weights = {name: weight[0] for name, weight in initial_stack(config, [0]).weights.items()}
+            weights = initial_stack(config, [0]).of_model(0)
         self.load_state_dict({name: weight.detach().clone() for name, weight in weights.items()}, assign=True)
 
     @classmethod
@@ -292,7 +288,7 @@ class Transformer(Hooked):
         """Model `index` of the stack as a module."""
         if not -len(stack) <= index < len(stack):
             raise ValueError(f"model {index} of a stack of {len(stack)}: expected an index from 0 to {len(stack) - 1}")
-        return cls(stack.config, {name: weight[index] for name, weight in stack.weights.items()})
+        return cls(stack.config, stack.of_model(index))
 
     @property
     def device(self) -> torch.device:
@@ -300,10 +296,9 @@ class Transformer(Hooked):
         return self.embed.W_E.device
 
     def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
-        """Logits at every position; the task's answer stands at the last (see `answer_logits`).
+        """Logits at every position, or with `last_only` at the last position alone, `=`.
 
-        With `last_only`, logits only at the last position: nothing reads the last block's other positions, so they are
-        left out there, and activations at its hooks have one query.
+        Nothing reads the last block's other positions then: they are left out, and its hooks see one query.
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.sizes.length:
             raise ValueError(
@@ -319,25 +314,21 @@ class Transformer(Hooked):
         return self.unembed(self.ln_final(x))
 
     def answer_logits(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B N"]:
-        """Logits of the sum, read at `=`, the last position: the only one the loss sees."""
+        """The logits at the last position, `=`, where the task has its answer."""
         return self(tokens)[:, -1]
 
 
 @lru_cache(maxsize=16)
 def shape_only(config: Config) -> Transformer:
-    """A model whose weights are never read: `functional_call` replaces them by those of each model of a stack."""
+    """A transformer whose weights are never read: `functional_call` replaces them by those of a model of a stack."""
     return Transformer(config)
 
 
-def reference_logits(
-    stack: Stack, tokens: Int[Tensor, "M B T"], weights: Mapping[str, Tensor] | None = None
-) -> Float[Tensor, "M B *positions N"]:
-    """Answer logits of every model on its own sequences, by the reference transformer.
+def reference_logits(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Float[Tensor, "M B *positions N"]:
+    """Answer logits of every model on its own sequences, by the reference transformer; autograd differentiates them.
 
-    They are those at the last position, or at every position for a task that has answers there. They are differentiable
-    in the stack's flat tensor, or in `weights` by name, (M, ...), which replace the stack's.
+    They are those at the last position, or at every position for a task that has answers there.
     """
-    weights = dict(stack.weights if weights is None else weights)
     model, everywhere = shape_only(stack.config), sizes_of(stack.config.task).everywhere
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
@@ -346,4 +337,4 @@ def reference_logits(
         logits = functional_call(model, model_weights, (model_tokens, last_only))
         return logits if everywhere else logits[:, -1]
 
-    return vmap(answer)(weights, tokens)
+    return vmap(answer)(dict(stack.weights), tokens)

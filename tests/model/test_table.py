@@ -69,16 +69,16 @@ def test_equals_reference_in_logits_and_every_gradient(
 ):
     config = replace(SETTINGS[preset], numerics=Numerics(dtype=dtype))
     stack, tokens = make(config, scale, batch)
-    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
-    expected = reference_logits(stack, tokens, weights)
+    flat = stack.flat.clone().requires_grad_()
+    expected = reference_logits(Stack(config, flat), tokens)
     grad = torch.randn(expected.shape, generator=torch.Generator().manual_seed(0)).to(expected.dtype)
     expected.backward(grad)
+    wanted = views(config, flat.grad)
     size = expected.detach().abs().max()
     assert (answer_logits(stack, tokens) - expected).abs().max() <= logit_error * size
     assert (training_logits(stack, tokens) - expected).abs().max() <= logit_error * size
     for name, found in gradients(stack, tokens, grad, stacked).items():
-        wanted = weights[name].grad
-        assert (found - wanted).norm() <= gradient_error * wanted.norm(), name
+        assert (found - wanted[name]).norm() <= gradient_error * wanted[name].norm(), name
 
 
 def drawn(number: int, heads: int) -> Config:
@@ -97,15 +97,15 @@ def test_equals_reference_with_several_heads_at_random_sizes(heads, number):
     config = drawn(number, heads)
     assert covers(config)
     stack, tokens = make(config, 1 + number / 3, batch=(5, 40)[number % 2])
-    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
-    expected = reference_logits(stack, tokens, weights)
+    flat = stack.flat.clone().requires_grad_()
+    expected = reference_logits(Stack(config, flat), tokens)
     grad = torch.randn(expected.shape, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
     expected.backward(grad)
+    wanted = views(config, flat.grad)
     torch.testing.assert_close(answer_logits(stack, tokens), expected.detach())
     torch.testing.assert_close(training_logits(stack, tokens), expected.detach())
     for name, found in gradients(stack, tokens, grad, stacked=number % 3 > 0).items():
-        wanted = weights[name].grad
-        assert (found - wanted).norm() <= 1e-10 * wanted.norm(), name
+        assert (found - wanted[name]).norm() <= 1e-10 * wanted[name].norm(), name
 
 
 def test_traces_of_several_heads_are_those_of_the_reference():

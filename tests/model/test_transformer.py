@@ -129,13 +129,10 @@ def test_reference_logits_are_each_models_own(name: str) -> None:
         torch.testing.assert_close(logits[i], Transformer.from_stack(stack, i).answer_logits(tokens[i]))
 
 
-def test_reference_logits_differentiate_in_flat_and_in_named_weights() -> None:
+def test_reference_logits_differentiate_in_the_flat_weights() -> None:
     stack, tokens = random_stack(SMALL), random_tokens(2, 4, TASK.length)
     flat = stack.flat.clone().requires_grad_()
     reference_logits(Stack(stack.config, flat), tokens).square().sum().backward()
-    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
-    reference_logits(stack, tokens, weights).square().sum().backward()
-    torch.testing.assert_close(flat.grad, torch.cat([w.grad.flatten(1) for w in weights.values()], 1))
     step = torch.zeros_like(flat)
     step[1, 200] = 1e-5
     with torch.no_grad():
@@ -274,10 +271,10 @@ def test_unknown_names_say_what_exists() -> None:
     model, tokens = Transformer.from_stack(random_stack(SMALL), 0), random_tokens(1, TASK.length)
     with pytest.raises(
         ValueError,
-        match=r"'blocks.1.attn.hook_patern'; did you mean blocks.1.attn.hook_pattern.*there are hook_embed, ",
+        match=r"hook_patern': expected .*hook_embed.*; did you mean blocks.1.attn.hook_pattern",
     ):
         model.run_with_cache(tokens, names_filter="blocks.1.attn.hook_patern")
-    with pytest.raises(ValueError, match=r"no hook point passes the filter; there are hook_embed, "):
+    with pytest.raises(ValueError, match=r"no hook point passes the filter: there are hook_embed, "):
         model.run_with_cache(tokens, names_filter=lambda name: False)
     with pytest.raises(ValueError, match=r"blocks.0.hook_mlp_out"):  # the first layer has no MLP
         model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_mlp_out", lambda activation, hook: None)])
