@@ -42,7 +42,7 @@ def _census(populations: Populations) -> dict[str, Any]:
     interval = wilson(n_binding, n_seeds)
     skills = [
         {"name": name, "colour": colour, "steps": sorted(int(step) for step in onsets if step != NEVER)}
-        for (name, colour, _), onsets in zip(SKILLS, data.onsets, strict=True)
+        for (name, colour), onsets in zip(SKILLS, data.onsets, strict=True)
     ]
     doubles = {}
     if all(seed.has(DOUBLES) for seed in populations.seeds):

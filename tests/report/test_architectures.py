@@ -21,7 +21,7 @@ OTHER = {"n_layers": 3, "n_heads": 2, "d_mlp": (8, None, 24), "norm": "rms", "bi
 CONFIG = Member(0).config(replace(SMOKE, model=replace(SMOKE.model, **OTHER)))
 STACK = random_stack(CONFIG)
 RECORDS = {record.label: record for record in (*MECHANISM, *CAUSES, *DYNAMICS)}
-NOT_DEFINED = {"fourier_shares", "qk0", "qk0pos_and_qk1", "circuit", "circuit_only"}
+NOT_DEFINED = {"cosine_sim_combined", "fourier_shares", "qk0", "qk0pos_and_qk1", "circuit", "circuit_only"}
 OF_THE_RUN = {"early", "late", "cues"}  # no spike in random weights, and no binding
 
 
@@ -60,13 +60,6 @@ def test_attention_is_that_of_the_head_that_attends_most_to_the_expected_edges(s
     best = mass.index(max(mass))
     assert data.titles[1] == f"layer 3, head {best}"
     assert data.patterns[1][-1] == pytest.approx(patterns[best][-1])
-
-
-def test_cosines_without_OV2_have_their_first_panel(sources):
-    record = RECORDS["cosine_sim_combined"]
-    data = record.data_of(sources)
-    assert len(data.a_rows) == 4 and data.b_rows == [] and data.b_mean.shape[0] == 0
-    assert "(b) is left out, as it is not defined for this network: it needs two layers" in record.caption(data)
 
 
 def test_progress_measures_of_one_layer_with_a_norm():

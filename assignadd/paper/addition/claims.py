@@ -10,15 +10,8 @@ from torch import Tensor
 
 from assignadd.config import PRESETS
 from assignadd.ledger.claim import Claim, Measure, Reading
-from assignadd.measures.addition import (
-    Waves,
-    circuit_waves,
-    double_preference,
-    filtered_of,
-    ov2_mlp2_accuracy,
-    waves_of,
-    wrong_pairs,
-)
+from assignadd.measures import addition
+from assignadd.measures.addition import Waves, filtered_of, waves_of
 from assignadd.measures.probes import answer_probes_of
 from assignadd.model.architecture import LAST_MLP, RELU, require
 from assignadd.network import Network
@@ -26,7 +19,7 @@ from assignadd.paper.addition.similarity import PAIRS_OF_TYPES, Cosine, across_t
 from assignadd.paper.generalisation.claims import VARIABLES
 from assignadd.stats import AtLeast, AtMost, Measured
 
-CLOSE_TO_ONE, LOWER = "very close to 1", "significantly lower"
+CLOSE_TO_ONE, LOWER = "very close to 1", "significantly lower"  # the paper's words
 # The neuron and the frequency of figure preacts.
 NEURON, FREQUENCY = 70, 11
 # "Very close to 1" can be read as either.
@@ -40,11 +33,9 @@ def over_all_pairs(number: Callable[[Network], Tensor]) -> Measure:
 
 def pairs_it_gets_wrong(network: Network) -> str:
     """How many pairs of numbers the circuit adds wrongly, and the first twelve of them, in words."""
-    wrong = [f"{n}+{m}" for n, m in wrong_pairs(network.stack)[0]]
-    if not wrong:
-        return "wrong on 0 pairs"
-    and_more = " and more" if len(wrong) > 12 else ""
-    return f"wrong on {len(wrong)} pairs, {', '.join(wrong[:12])}{and_more}"
+    wrong = [f"{n}+{m}" for n, m in addition.wrong_pairs(network.stack)[0]]
+    examples = f", {', '.join(wrong[:12])}" if wrong else ""
+    return f"wrong on {len(wrong)} pairs{examples}{' and more' if len(wrong) > 12 else ''}"
 
 
 def has_two_variables(network: Network) -> bool:
@@ -68,28 +59,22 @@ def probe(network: Network, stage: str, same_pairs: bool = False) -> Measured | 
     return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
 
 
-def mean_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
-    """The measure of a mean cosine over random sequences, with the interval of the mean."""
+def mean_cosine(cosines_of: Callable[[Network], Cosine], over_all_values: bool = False) -> Measure:
+    """The measure of a mean cosine over random sequences, or exact `over_all_values` of one template.
 
-    def cosine_over_sequences(network: Network) -> Measured | None:
+    It is None for a task without sums of two variables.
+    """
+
+    def cosine_of(network: Network) -> Measured | None:
         if not has_two_variables(network):
             return None
         cosines = cosines_of(network)
-        return Measured.mean(cosines.mean.item(), cosines.std.item(), int(cosines.n), "pairs of vectors")
+        mean, n = cosines.mean.item(), int(cosines.n)
+        if over_all_values:
+            return Measured.exactly(mean, n, "pairs of vectors")
+        return Measured.mean(mean, cosines.std.item(), n, "pairs of vectors")
 
-    return cosine_over_sequences
-
-
-def template_cosine(cosines_of: Callable[[Network], Cosine]) -> Measure:
-    """The measure of a mean cosine on the fixed template; exact, because it is over all pairs of numbers."""
-
-    def cosine_on_template(network: Network) -> Measured | None:
-        if not has_two_variables(network):
-            return None
-        cosines = cosines_of(network)
-        return Measured.exactly(cosines.mean.item(), int(cosines.n), "pairs of vectors")
-
-    return cosine_on_template
+    return cosine_of
 
 
 def frequency_share(summarised: Callable[[Tensor], Tensor]) -> Measure:
@@ -97,7 +82,7 @@ def frequency_share(summarised: Callable[[Tensor], Tensor]) -> Measure:
 
     def summary_of_neurons(network: Network) -> Measured:
         shares = waves_of(network).share  # (1, neurons)
-        return Measured.exactly(summarised(shares).item(), shares.shape[-1], "neurons")
+        return Measured.exactly(summarised(shares).item(), shares.shape[1], "neurons")
 
     return summary_of_neurons
 
@@ -116,7 +101,7 @@ def named_neuron(network: Network, waves: Callable[[Network], Waves]) -> Measure
 
 CIRCUIT = (
     Claim("ov-mlp-99.94", "ov-mlp", "The circuit W_U MLP2(OV2(a) + OV2(b)) alone adds 99.94 % of all pairs correctly.",
-          "99.94 %", over_all_pairs(lambda network: ov2_mlp2_accuracy(network.stack)), AtLeast(0.9994),
+          "99.94 %", over_all_pairs(lambda network: addition.ov2_mlp2_accuracy(network.stack)), AtLeast(0.9994),
           detail=pairs_it_gets_wrong,
           readings=(Reading("near-perfect", "It adds 99 % of all pairs (\"nearly perfectly\").", AtLeast(0.99)),)),
     Claim("probe-before-mlp", "probes", "A linear probe cannot read the answer from the residual before MLP2.",
@@ -156,10 +141,12 @@ SIMILARITY = (
     ),
     Claim("cosine-matched-template", "cosine_sim_combined",
           f"{VECTOR} is nearly the same for the same pair as literals and as variables, on one fixed template.",
-          CLOSE_TO_ONE, template_cosine(lambda network: on_template_of(network).matched), NEAR_ONE, TEMPLATE),
+          CLOSE_TO_ONE, mean_cosine(lambda network: on_template_of(network).matched, over_all_values=True), NEAR_ONE,
+          TEMPLATE),
     Claim("cosine-mismatched-template", "cosine_sim_combined",
           f"{VECTOR} differs for different pairs as literals and as variables, on one fixed template.",
-          LOWER, template_cosine(lambda network: on_template_of(network).mismatched), AtMost(0.5), TEMPLATE),
+          LOWER, mean_cosine(lambda network: on_template_of(network).mismatched, over_all_values=True), AtMost(0.5),
+          TEMPLATE),
     *(
         Claim(f"cosine-ov2-residual-{n}v", "cosine_sim_combined",
               f"{VECTOR} is nearly parallel to OV2(a) + OV2(b) on sums with {VARIABLES[n, 0]}.",
@@ -187,7 +174,7 @@ FOURIER = (
           readings=(
               Reading("strict", STRICT_WAVE, AtLeast(0.95)),
               Reading("circuit", "At least 0.9 with OV2(n) + OV2(m) alone as its input.", AtLeast(0.9),
-                      partial(named_neuron, waves=lambda network: circuit_waves(network.stack))),
+                      partial(named_neuron, waves=lambda network: addition.circuit_waves(network.stack))),
           )),
     Claim("fourier-best-neuron", "preacts", f"The preactivation of the best neuron over (n, m) is {WAVE}.",
           "near-perfect match", frequency_share(Tensor.amax), AtLeast(0.9), EXPLAINED,
@@ -211,7 +198,7 @@ APPENDIX_C = Claim(
     "thm:c1",
     "The trained MLP2 prefers 2n and 2m to other wrong answers to n + m, as the theory's MLP does.",
     "M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}",
-    over_all_pairs(lambda network: double_preference(network.stack)),
+    over_all_pairs(lambda network: addition.double_preference(network.stack)),
     AtLeast(0.1),
     "The value is the advantage of their logits over those of other wrong answers, divided by that of the right "
     "answer: 0.5 in M_k. On n + n both terms of M_k fall on the right answer, yet held-out doubles are what networks "

@@ -15,26 +15,14 @@ from torch import Tensor
 
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.figure.style import bar, draw_heat
-from assignadd.measures.addition import (
-    Waves,
-    context_preactivations,
-    network_frequencies,
-    preactivation_spectrum,
-    waves_of,
-)
+from assignadd.measures import addition
+from assignadd.measures.addition import Waves, waves_of
 from assignadd.measures.probes import AnswerProbes, answer_probes_of
-from assignadd.model.architecture import NotDefined
 from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, INK, ORANGE
-from assignadd.paper.addition.similarity import (
-    AgainstOV2,
-    Matching,
-    Shuffles,
-    across_types_of,
-    against_ov2_of,
-    on_template_of,
-)
+from assignadd.paper.addition import similarity
+from assignadd.paper.addition.similarity import AgainstOV2, Matching, Shuffles
 from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
 
@@ -53,62 +41,41 @@ class CosineSimData(FigureData):
     b_rows: list[str]
     b_mean: np.ndarray  # (rows, 3)
     b_std: np.ndarray
-    missing: str = ""
-    """Why there is no (b), which needs OV2; empty if there is."""
 
 
 def cosine_sim_data(
-    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2], missing: str = ""
+    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
 ) -> CosineSimData:
     """The cosines of the first model, for both panels.
 
     (a) compares the residuals of two sequences. `across` has these cosines for every pair of types, by the numbers of
     variables in the sums of both sequences; `template` has them for one fixed context. (b) compares residuals and
-    attention outputs with OV2(a) + OV2(b); `against` has these by the number of variables. If there is no (b),
-    `missing` says why.
+    attention outputs with OV2(a) + OV2(b); `against` has these by the number of variables.
     """
     a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
     a_rows["one template"] = template
     residuals = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
     outputs = {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
     b_rows = residuals | outputs
-    a_mean, a_std = _first_model(a_rows.values(), len(A_KINDS))
-    b_mean, b_std = _first_model(b_rows.values(), len(B_KINDS))
-    return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std, missing)
+    return CosineSimData(list(a_rows), *_first_model(a_rows.values()), list(b_rows), *_first_model(b_rows.values()))
 
 
-def _first_model(rows: Iterable[Matching | Shuffles], n_kinds: int) -> tuple[np.ndarray, np.ndarray]:
+def _first_model(rows: Iterable[Matching | Shuffles]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the first model's cosines, (rows, kinds) each."""
-    cosines = [cosine for row in rows for cosine in row]
-    mean = np.array([float(cosine.mean[0]) for cosine in cosines])
-    std = np.array([float(cosine.std[0]) for cosine in cosines])
-    return mean.reshape(-1, n_kinds), std.reshape(-1, n_kinds)
-
-
-def cosine_sim_of(network: Network) -> CosineSimData:
-    """The cosines of one network; without (b) where OV2 is not defined for its architecture."""
-    try:
-        against, missing = against_ov2_of(network), ""
-    except NotDefined as error:
-        against, missing = {}, error.reason
-    return cosine_sim_data(across_types_of(network), on_template_of(network), against, missing)
-
-
-def cosine_sim_caption(data: CosineSimData) -> str:
-    """Why panel (b) is left out, in words; empty where it is there."""
-    return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
+    mean = np.array([[float(cosine.mean[0]) for cosine in row] for row in rows])
+    std = np.array([[float(cosine.std[0]) for cosine in row] for row in rows])
+    return mean, std
 
 
 def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
-    """Draws both panels of cosines one above the other, or (a) alone."""
-    heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
-    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
-    axes[0].set_title("(a) residuals at = before the MLP, two sequences of different type")
-    if data.b_rows:
-        _draw_cosines(axes[1], data.b_rows, data.b_mean, data.b_std, B_KINDS)
-        axes[1].set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
-    axes[-1].set_xlabel("cosine (mean ± standard deviation)")
+    """Draws both panels of cosines one above the other."""
+    heights = (len(data.a_rows), len(data.b_rows))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+    _draw_cosines(upper, data.a_rows, data.a_mean, data.a_std, A_KINDS)
+    upper.set_title("(a) residuals at = before the MLP, two sequences of different type")
+    _draw_cosines(lower, data.b_rows, data.b_mean, data.b_std, B_KINDS)
+    lower.set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
+    lower.set_xlabel("cosine (mean ± standard deviation)")
 
 
 def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
@@ -129,30 +96,28 @@ def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, 
 @dataclass(frozen=True)
 class ProbesData(FigureData):
     stages: list[str]
-    test: np.ndarray  # (stages,)
-    low: np.ndarray  # 95 % Wilson interval of `test`
+    test: np.ndarray  # (stages,): accuracies
+    low: np.ndarray  # (stages,): the ends of the 95 % Wilson interval of `test`
     high: np.ndarray
-    control: np.ndarray  # labels shuffled
+    control: np.ndarray  # (stages,): with the labels shuffled
     chance: float
 
 
 def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     """The accuracies of the first model's probes by stage, with intervals, their controls and chance, 1/N."""
-    test = probes.test[0].cpu().double().numpy()
-    control = probes.control[0].cpu().double().numpy()
+    test = probes.test[0].double().numpy(force=True)
+    control = probes.control[0].double().numpy(force=True)
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
-    low = np.array([interval.low for interval in intervals])
-    high = np.array([interval.high for interval in intervals])
+    low, high = np.array([(interval.low, interval.high) for interval in intervals]).T
     return ProbesData(list(probes.stages), test, low, high, control, chance=1 / modulus)
 
 
 def probes_caption(data: ProbesData) -> str:
     """The highest accuracy before the activation function and the lowest after it, in words."""
-    # Stages are in the order of the computation; these come first after the activation function.
-    after_activation = [i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")]
-    if not after_activation:
+    # Stages are in the order of the computation; the neurons come first after the activation function.
+    first = next((i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")), None)
+    if first is None:
         return f"This network has no last MLP; the probe reaches at most {data.test.max():.3f}."
-    first = after_activation[0]
     return (
         f"Here the probe reaches at most {data.test[:first].max():.3f} before the activation function and at least "
         f"{data.test[first:].min():.3f} after it; chance is {data.chance:.3f}."
@@ -195,7 +160,7 @@ def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
     k = int(waves.frequency[0, neuron])
     A, B = waves.amplitude[0, :, neuron].tolist()
     alpha, beta = waves.phase[0, :, neuron].tolist()
-    measured = preactivations[0, ..., neuron].cpu().double().numpy()  # (N, N)
+    measured = preactivations[0, ..., neuron].double().numpy(force=True)  # (N, N)
     N = len(measured)
     angle = 2 * math.pi * k * np.arange(N) / N
     fitted = A * np.cos(angle + alpha)[:, None] + B * np.cos(angle + beta)
@@ -233,10 +198,10 @@ def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
     """The best wave of every neuron of the first model, and the share of each frequency in its preactivations."""
     model = stack.models(0)
     return FourierSharesData(
-        frequency=waves.frequency[0].cpu().numpy(),
-        share=waves.share[0].cpu().numpy(),
-        power=preactivation_spectrum(model)[0].cpu().numpy(),
-        in_network=network_frequencies(model)[0].cpu().numpy(),
+        frequency=waves.frequency[0].numpy(force=True),
+        share=waves.share[0].numpy(force=True),
+        power=addition.preactivation_spectrum(model)[0].numpy(force=True),
+        in_network=addition.network_frequencies(model)[0].numpy(force=True),
     )
 
 
@@ -271,9 +236,15 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     neurons.legend(loc="lower right")
 
 
+def cosine_sim_of(network: Network) -> CosineSimData:
+    """The cosines of one network."""
+    across = similarity.across_types_of(network)
+    return cosine_sim_data(across, similarity.on_template_of(network), similarity.against_ov2_of(network))
+
+
 def preacts_of(network: Network) -> PreactsData:
     """The neuron of one network that is most nearly a wave, over contexts as in training."""
-    preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
+    preactivations = addition.context_preactivations(network.stack, [network.config], network.seen[None])
     return preacts_data(preactivations, waves_of(network))
 
 
@@ -283,7 +254,7 @@ COSINE_SIM_FIGURE = FigureRecord(
     "at `=` when they add the same two numbers (blue near 1), and unrelated ones when they do not. (b) If that "
     "vector is OV2(a) + OV2(b) of the two numbers, blue is near 1, about half is left with one of the numbers from "
     "another sequence, and nothing with both.",
-    lambda s: cosine_sim_of(s.model), draw_cosine_sim, height=3.6, width=6.4, found=cosine_sim_caption,
+    lambda s: cosine_sim_of(s.model), draw_cosine_sim, height=3.6, width=6.4,
 )  # fmt: skip
 PROBES_FIGURE = FigureRecord(
     "probes", "Where the answer can be read",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -21,7 +20,7 @@ from assignadd.network import Network, per_network
 from assignadd.task import examples
 from assignadd.task.positions import roles, with_values
 
-PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))  # numbers of variables
+PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))  # types of sequences, by the number of variables in the sum
 CONTEXTS = 2000  # sequences of each type; cosines vary little between sequences
 
 
@@ -65,10 +64,7 @@ def random_contexts(
 
     The claim is about any sequence, so variables are in any slot, banned or not.
     """
-    without_bans = []
-    for config in configs:
-        task = dataclasses.replace(config.task, banned_first="", banned_second="")
-        without_bans.append(dataclasses.replace(config, task=task))
+    without_bans = [replace(config, task=replace(config.task, banned_first="", banned_second="")) for config in configs]
     return {n_vars: sequences(without_bans, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
 
 
@@ -81,9 +77,7 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
     """
     task = stack.config.task
     values = roles(task, contexts[0]).values  # (M, B, 2)
-    residuals = {}  # by the number of variables, (M, B, d) each
-    for n_vars, tokens in contexts.items():
-        residuals[n_vars] = _residuals(stack, with_values(task, tokens, values))
+    residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
     next_values = values.roll(-1, dims=1)
     # Sorted, since n + m and m + n are not different.
     is_different = (values.sort(-1).values != next_values.sort(-1).values).any(-1)  # (M, B)
@@ -101,20 +95,19 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     The sequences are in random order, so an operand is shuffled by taking that of the next sequence, or of the one
     after it where both operands are to be from different sequences.
     """
-    values = roles(stack.config.task, tokens).values  # (1 or M, B, 2)
-    ov2 = number_outputs(stack)  # OV2(n) for each number n, (M, N, d)
+    values = roles(stack.config.task, tokens).values.expand(len(stack), -1, -1)  # (M, B, 2)
     cosines_by_model = []
-    for i, trace in enumerate(traces(stack, tokens)):
-        first, second = values[i if len(values) > 1 else 0].unbind(-1)  # (B,) each
+    for trace, values_of_model, ov2 in zip(traces(stack, tokens), values, number_outputs(stack), strict=True):
+        first, second = values_of_model.unbind(-1)  # (B,) each
         # The numbers of the three shuffles, in the order of the fields of `Shuffles`.
         a = torch.stack([first, first, first.roll(-2)])  # (3, B)
         b = torch.stack([second, second.roll(-1), second.roll(-1)])  # (3, B)
         at_equals = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)  # (2 vectors, B, d)
         # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
-        products = at_equals @ ov2[i].T  # (2, B, N)
+        products = at_equals @ ov2.T  # (2, B, N)
         sequence = torch.arange(len(first), device=first.device)  # (B,)
         # |OV2(a) + OV2(b)| for all a and b, (N, N); not 0, as it is divided by.
-        lengths = (ov2[i].unsqueeze(1) + ov2[i]).norm(dim=-1).clamp(min=1e-12)
+        lengths = (ov2.unsqueeze(1) + ov2).norm(dim=-1).clamp(min=1e-12)
         cosines_by_model.append((products[:, sequence, a] + products[:, sequence, b]) / lengths[a, b])  # (2, 3, B)
     cosines = torch.stack(cosines_by_model, 2)  # (vectors, shuffles, M, B)
     return AgainstOV2(*(Shuffles(*map(_summary, of_vector)) for of_vector in cosines))
@@ -123,43 +116,26 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
 def on_template(stack: Stack) -> Matching:
     """Cosines between types on one template with all N^2 pairs of values (figure cosine_sim_combined a).
 
-    Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
-    "+ 3 4 ="); ours is `task.examples.template`.
+    All pairs of sequences with different values are mismatched. The paper does not give its template; ours is
+    `task.examples.template`.
     """
-    with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T) each
-    by_model = []
-    for model in stack:
-        of_variables = _residuals(model, with_variables[None].to(stack.flat.device))[0]  # (N^2, d)
-        of_literals = _residuals(model, with_literals[None].to(stack.flat.device))[0]
-        by_model.append(_template_cosines(of_variables, of_literals))
-    matched = torch.stack([cosines for cosines, _ in by_model])  # (M, N^2)
-    mismatched = [cosine for _, cosine in by_model]
-    mean = torch.stack([cosine.mean for cosine in mismatched])
-    std = torch.stack([cosine.std for cosine in mismatched])
-    return Matching(_summary(matched), Cosine(mean, std, torch.stack([cosine.n for cosine in mismatched])))
-
-
-def _template_cosines(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Cosine]:
-    """The N^2 matched cosines of two templates, and the summary of the mismatched ones.
-
-    Row a N + b of x and of y belongs to the values (a, b). Rows with the same values are matched; all other pairs of
-    rows are mismatched, except those with the values (a, b) and (b, a).
-    """
-    u = normalize(x.double(), dim=-1)
-    v = normalize(y.double(), dim=-1)
-    N = math.isqrt(len(u))
+    N = stack.config.task.modulus
+    with_variables, with_literals = examples.template(stack.config.task)  # (N^2, T): row a N + b has the values (a, b)
+    u = normalize(_residuals(stack, with_variables[None].to(stack.flat.device)).double(), dim=-1)  # (M, N^2, d)
+    v = normalize(_residuals(stack, with_literals[None].to(stack.flat.device)).double(), dim=-1)
     row = torch.arange(N * N, device=u.device)
     mirror = row.view(N, N).T.flatten()  # for the row of (a, b) the row of (b, a)
-    matched = (u * v).sum(-1)
-    mirrored = (u * v[mirror]).sum(-1)[mirror != row]  # a double is its own mirror image
+    matched = (u * v).sum(-1)  # (M, N^2)
+    mirrored = (u * v[:, mirror]).sum(-1)[:, mirror != row]  # a double is its own mirror image
     # The sum of all N^4 cosines is (sum u).(sum v), the sum of their squares is <U^T U, V^T V>: no N^4 numbers are
     # needed. From both sums those of matched and mirrored rows are subtracted.
-    excluded = torch.cat([matched, mirrored])
-    n = len(u) ** 2 - len(excluded)
-    mean = (u.sum(0) @ v.sum(0) - excluded.sum()) / n
-    mean_square = (((u.T @ u) * (v.T @ v)).sum() - excluded.square().sum()) / n
+    excluded = torch.cat([matched, mirrored], 1)
+    n = len(row) ** 2 - excluded.shape[1]
+    total = torch.stack([sum_u @ sum_v for sum_u, sum_v in zip(u.sum(1), v.sum(1), strict=True)])  # (M,)
+    mean = (total - excluded.sum(1)) / n
+    mean_square = (((u.mT @ u) * (v.mT @ v)).sum((1, 2)) - excluded.square().sum(1)) / n
     deviation = (mean_square - mean**2).clamp(min=0).sqrt()
-    return matched, Cosine(mean, deviation, torch.tensor(n, device=u.device))
+    return Matching(_summary(matched), Cosine(mean, deviation, torch.full_like(mean, n, dtype=torch.int64)))
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:

@@ -19,15 +19,23 @@ PATTERNS = {
     "attn_l1_num_to_prev": "In layer 1 an assigned number attends to the variable before it",
     "attn_l2_equal_to_values": "In layer 2 `=` attends to the two numbers to be added",
 }
-# Which sequences a rate is over, an index into the pairs that `routings_of` has for each type of sequences: any
-# sequences, or those that training could show.
+# The sequences that a rate is over: all, or those that training could show. `routings_of` has a pair of routings in
+# this order for each type of sequences, which is their number of variables.
 ALL, TRAINED = 0, 1
 
 
-def rate(network: Network, pattern: str, which: int) -> Measured:
-    """The share of sequences with an attention pattern, over all types of sequences; `which` is ALL or TRAINED."""
-    require_column(network.config, f"{pattern} (1-var)")  # an error where the architecture lacks the measure
-    rates = [routings[which][pattern].item() for routings in routings_of(network).values()]
+def rates_by_type(network: Network, name: str, sequences: int) -> list[float]:
+    """A rate or an attention mass for each type of sequences; `sequences` is ALL or TRAINED.
+
+    Raises `NotDefined` where the architecture lacks the measure.
+    """
+    require_column(network.config, f"{name} (1-var)")
+    return [routings[sequences][name].item() for routings in routings_of(network).values()]
+
+
+def rate(network: Network, pattern: str, sequences: int) -> Measured:
+    """The share of sequences with an attention pattern, all types together; `sequences` is ALL or TRAINED."""
+    rates = rates_by_type(network, pattern, sequences)
     return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
 
 
@@ -36,16 +44,13 @@ def lowest_rate(network: Network, names: Collection[str]) -> Measured:
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
-    for name in names:
-        require_column(network.config, f"{name} (1-var)")  # an error where the architecture lacks the measure
-    lowest = min(routings[ALL][name].item() for routings in routings_of(network).values() for name in names)
+    lowest = min(min(rates_by_type(network, name, ALL)) for name in names)
     return Measured.share(lowest * network.n, network.n, "sequences")
 
 
 def qk1_effect(network: Network, effect: str) -> Measured:
-    """The strength of one effect of QK1 (figure qk0), a field of `QK1Blocks`."""
-    strength = getattr(scores.qk1_blocks(network.stack), effect).item()
-    return Measured.exactly(strength, 1, "networks")
+    """The strength of one effect of QK1 (figure qk0); `effect` is the name of a field of `QK1Blocks`."""
+    return Measured.exactly(getattr(scores.qk1_blocks(network.stack), effect).item(), 1, "networks")
 
 
 def previous_position_wins(network: Network, excluded: Collection[Excluded], first_row: int = 1) -> Measured:
@@ -70,9 +75,9 @@ MASS = partial(lowest_rate, names=["mass_l2_equal_to_values"])
 MECHANISM = (
     *(
         Claim(name.replace("_", "-"), "attention", f"{says} more than to any other position.",
-              "consistent", partial(rate, pattern=name, which=ALL), AtLeast(0.99),
+              "consistent", partial(rate, pattern=name, sequences=ALL), AtLeast(0.99),
               readings=(Reading("training-law", "In sequences that training could show.", AtLeast(0.99),
-                                partial(rate, pattern=name, which=TRAINED)),))
+                                partial(rate, pattern=name, sequences=TRAINED)),))
         for name, says in PATTERNS.items()
     ),
     Claim("attention-mass", "attention",

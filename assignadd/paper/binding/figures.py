@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
+from assignadd import palette
 from assignadd.config import Task
 from assignadd.config.task import LETTERS
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
@@ -21,21 +22,7 @@ from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_t
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.palette import (
-    ANSWER,
-    GREY,
-    GRID,
-    HATCH,
-    INK,
-    ORANGE,
-    PALE,
-    POSITIONS,
-    PURPLE,
-    RED,
-    RULE,
-    SHARES,
-    YELLOW,
-)
+from assignadd.palette import INK, ORANGE, RED, YELLOW
 from assignadd.task import examples
 from assignadd.task.positions import operand_slots, roles
 from assignadd.task.text import answer
@@ -46,7 +33,7 @@ WIDE = 5
 BELOW: Any = {"location": "bottom", "pad": 0.03, "aspect": 25}  # where colour bars stand
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (
-    ("numbers", "variables", PURPLE, "number to variable"),
+    ("numbers", "variables", palette.PURPLE, "number to variable"),
     ("prefix", "variables", ORANGE, "position before + to variable"),
     ("positions", "positions", RED, "position to position"),
     ("=", "operands", "black", "= to operand positions"),
@@ -55,7 +42,7 @@ OUTLINES = (
 
 @dataclass(frozen=True)
 class TokenSeqsData(FigureData):
-    tokens: np.ndarray  # (rows, T) words
+    tokens: np.ndarray  # (rows, T): words
     answers: np.ndarray  # (rows,)
 
 
@@ -71,16 +58,16 @@ def token_seqs_data(task: Task) -> TokenSeqsData:
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
     """Draws a row of boxed tokens for each sequence, with its answer at the end."""
-    rows, T = data.tokens.shape
+    n_rows, T = data.tokens.shape
     distance = 1.25  # from a row to the next; a box is 1 wide and 1 high
-    for row, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
+    words = np.column_stack([data.tokens, data.answers.astype(str)])  # (rows, T + 1)
+    for (row, column), word in np.ndenumerate(words):
         top = distance * row
-        for column, word in enumerate([*words, str(result)]):
-            face = ANSWER if column == T else "white"
-            axes.add_patch(Rectangle((column, top), 1, 1, facecolor=face, edgecolor=INK, linewidth=0.6))
-            look: Any = {"color": GREY, "fontsize": SMALLEST} if word == "PAD" else {"color": INK, "fontsize": 8.5}
-            axes.text(column + 0.5, top + 0.52, word, ha="center", va="center", **look)
-    axes.set(xlim=(-0.05, T + 1.05), ylim=(distance * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
+        face = palette.ANSWER if column == T else "white"
+        axes.add_patch(Rectangle((column, top), 1, 1, facecolor=face, edgecolor=INK, linewidth=0.6))
+        look: Any = {"color": palette.GREY, "fontsize": SMALLEST} if word == "PAD" else {"color": INK, "fontsize": 8.5}
+        axes.text(column + 0.5, top + 0.52, word, ha="center", va="center", **look)
+    axes.set(xlim=(-0.05, T + 1.05), ylim=(distance * n_rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
     axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color=INK)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=1)
@@ -91,11 +78,12 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
 @dataclass(frozen=True)
 class AttentionData(FigureData):
     tokens: list[str]
-    titles: list[str]
-    patterns: np.ndarray  # (2, T, T): layer 1 or the last, query, key; NaN where the key is ahead of the query
-    to_operands: np.ndarray  # (T, T): the expected edges, layer 1
-    to_previous: np.ndarray
-    to_values: np.ndarray  # the last layer
+    titles: list[str]  # of both panels
+    patterns: np.ndarray  # (2, T, T): layer 1 and the last, query, key; NaN where the key is ahead of the query
+    # The edges that the paper expects, masks over query and key, (T, T) each:
+    to_operands: np.ndarray  # from `=` to the operands, in layer 1
+    to_previous: np.ndarray  # from assigned numbers to the token before them, in layer 1
+    to_values: np.ndarray  # from `=` to the values of the operands, in the last layer
 
 
 @needs(SECOND_LAYER)
@@ -107,39 +95,36 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     """
     task, model = stack.config.task, stack.config.model
     sequence = examples.fitted(text, task)
-    if sequence is None:
-        raise ValueError(f"{text!r} does not fit this task")
-    T = len(sequence)
+    assert sequence is not None, "every task has sums with one variable"
     tokens = torch.tensor([sequence])
     to_operands, to_previous, to_values = _expected_edges(task, tokens)
-    layers = [(1, to_operands | to_previous), (model.n_layers, to_values)]
-    hooks = [f"blocks.{layer - 1}.attn.hook_pattern" for layer, _ in layers]  # hooks count from 0
+    expected = {1: to_operands | to_previous, model.n_layers: to_values}  # by layer
+    hooks = [f"blocks.{layer - 1}.attn.hook_pattern" for layer in expected]  # hooks count from 0
     _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens.to(stack.flat.device), names_filter=hooks)
     titles, patterns = [], []
-    for (layer, edges), hook in zip(layers, hooks, strict=True):
-        by_head = cache[hook][0].cpu().numpy()  # (heads, T, T)
+    for (layer, edges), hook in zip(expected.items(), hooks, strict=True):
+        by_head = cache[hook][0].numpy(force=True)  # (heads, T, T)
         best_head = int((by_head * edges).sum((1, 2)).argmax())
-        titles.append(f"layer {layer}" + (f", head {best_head}" if model.n_heads > 1 else ""))
+        titles.append(f"layer {layer}, head {best_head}" if model.n_heads > 1 else f"layer {layer}")
         patterns.append(by_head[best_head])
     shown = np.stack(patterns)  # (2, T, T)
-    shown[:, *np.triu_indices(T, 1)] = np.nan  # keys after the query
+    shown[:, *np.triu_indices(len(sequence), 1)] = np.nan  # keys after the query
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
 
 
-def _expected_edges(task: Task, tokens: torch.Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The edges that the paper expects in one sequence, (1, T), as masks over query and key, (T, T) each.
+def _expected_edges(task: Task, tokens: torch.Tensor) -> np.ndarray:
+    """The edges that the paper expects in one sequence, (1, T): `to_operands`, `to_previous`, `to_values`, (3, T, T).
 
-    From `=` to the operands and from assigned numbers to the token before them, in layer 1; and from `=` to the values
-    of the operands, in the last layer.
+    They are masks over query and key, explained in `AttentionData`.
     """
     T = tokens.shape[1]
     positions = roles(task, tokens)
     numbers = positions.assigned[0].nonzero()[:, 0].numpy()
-    to_operands, to_previous, to_values = np.zeros((3, T, T), dtype=bool)
-    to_operands[T - 1, list(operand_slots(task))] = True
-    to_previous[numbers, numbers - 1] = True
-    to_values[T - 1, positions.value_positions[0].numpy()] = True
-    return to_operands, to_previous, to_values
+    edges = np.zeros((3, T, T), dtype=bool)
+    edges[0, T - 1, list(operand_slots(task))] = True
+    edges[1, numbers, numbers - 1] = True
+    edges[2, T - 1, positions.value_positions[0].numpy()] = True
+    return edges
 
 
 def draw_attention(data: AttentionData, figure: Figure) -> None:
@@ -158,13 +143,13 @@ def draw_attention(data: AttentionData, figure: Figure) -> None:
 
 def draw_pattern(ax: Axes, pattern: np.ndarray, tokens: list[str]) -> AxesImage:
     """Draws an attention pattern, (T, T), with the tokens along both axes and thin lines between cells."""
-    image = draw_heat(ax, pattern, SHARES, (0, 1))
+    image = draw_heat(ax, pattern, palette.SHARES, (0, 1))
     name_ticks(ax, tokens, tokens)
     ax.tick_params(axis="x", rotation=90)
     edges = np.arange(len(tokens) + 1) - 0.5
     ax.set_xticks(edges, minor=True)
     ax.set_yticks(edges, minor=True)
-    ax.grid(True, which="minor", color=GRID, linewidth=0.4)
+    ax.grid(True, which="minor", color=palette.GRID, linewidth=0.4)
     ax.tick_params(which="minor", length=0)
     ax.set(xlabel="attended to (key)", aspect="equal")
     return image
@@ -197,7 +182,7 @@ class QK0Data(FigureData):
 def qk0_data(stack: Stack) -> QK0Data:
     """The scores of layer 1 between all embeddings of the first model."""
     task = stack.config.task
-    scores = qk1_table(stack.models(0))[0].detach().cpu().numpy()
+    scores = qk1_table(stack.models(0))[0].numpy(force=True)
     return QK0Data(scores, task.modulus, task.n_vars, task.prefix)
 
 
@@ -225,34 +210,33 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
 def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     """Writes names along both axes: of every tenth number, of other embeddings, and of the groups.
 
-    `starts` is where each row is drawn.
+    `starts` is where each row is drawn, (C + 1,).
     """
     first_position, last_position = data.rows("positions")
     T = last_position - first_position + 1
-    names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
-    every_tenth_number = range(0, data.modulus, 10)
-    other_tokens = range(data.modulus, first_position)
+    tokens = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars]]
+    names = [*tokens, *map(str, range(T))]  # of all rows
     shown_positions = thinned(T, 12)
-    some_positions = (first_position + t for t in shown_positions)
-    named = [*every_tenth_number, *other_tokens, *some_positions]
-
-    def middle(first: int, last: int) -> float:  # of these rows, as drawn
-        return float(starts[first] + starts[last + 1] - 1) / 2
-
-    ticks = [middle(row, row) for row in named]
-    labels = [names[row] for row in named]
+    named_rows = [  # with the number of rows from one name to the next
+        *((number, 10) for number in range(0, data.modulus, 10)),
+        *((token, 1) for token in range(data.modulus, len(tokens))),
+        *((first_position + t, shown_positions.step) for t in shown_positions),
+    ]
+    middles = (starts[:-1] + starts[1:] - 1) / 2  # of each row, as drawn
+    ticks = [middles[row] for row, _ in named_rows]
+    labels = [names[row] for row, _ in named_rows]
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
-    for row, label in zip(named, ax.get_xticklabels(), strict=True):
-        apart = 10 if row < data.modulus else shown_positions.step if row >= first_position else 1  # from the next name
+    for (row, apart), label in zip(named_rows, ax.get_xticklabels(), strict=True):
         label.set_rotation(90 if len(names[row]) > apart else 0)
     for group in ("numbers", "variables", "positions"):
-        at = middle(*data.rows(group))
+        first, last = data.rows(group)
+        at = (starts[first] + starts[last + 1] - 1) / 2
         ax.text(at, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
         ax.text(-0.06, at, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
     for edge in (data.modulus, data.rows("variables")[0], first_position):  # lines between the groups
-        ax.axhline(starts[edge] - 0.5, color=RULE, linewidth=0.5)
-        ax.axvline(starts[edge] - 0.5, color=RULE, linewidth=0.5)
+        ax.axhline(starts[edge] - 0.5, color=palette.RULE, linewidth=0.5)
+        ax.axvline(starts[edge] - 0.5, color=palette.RULE, linewidth=0.5)
     ax.set_xlabel("attended to (key)")
     ax.set_ylabel("attending (query)", labelpad=18)
 
@@ -261,8 +245,13 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
 class QK0PosAndQK1Data(FigureData):
     positions: np.ndarray  # (prefix, prefix): P_i QK1 P_j
     admissible: np.ndarray  # (prefix, prefix): where a variable can stand, seen from a number at i
-    variables: np.ndarray  # (V, V)
+    variables: np.ndarray  # (V, V): scores of copied variables
     letters: list[str]
+
+    @property
+    def compared(self) -> np.ndarray:
+        """The scores of the admissible keys, -inf for others, (prefix, prefix)."""
+        return np.where(self.admissible, self.positions, -np.inf)
 
 
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
@@ -271,8 +260,8 @@ def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
     For position i, the keys that are compared are those before it, but for i - 2.
     """
     model = stack.models(0)
-    positions = qk1_positions(model)[0].detach().cpu().numpy()
-    variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
+    positions = qk1_positions(model)[0].numpy(force=True)
+    variables = qk2_ov1_var_scores(model)[0].numpy(force=True)
     is_compared = admissible(len(positions), EXCLUDED).numpy()
     return QK0PosAndQK1Data(positions, is_compared, variables, list(stack.config.task.variables))
 
@@ -280,8 +269,7 @@ def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
 def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
     """The number of rows in which the expected cell has the highest score, in words."""
     rows = np.flatnonzero(data.admissible.any(1))  # those that have a key at all
-    best_key = np.where(data.admissible, data.positions, -np.inf).argmax(1)
-    previous_wins = int((best_key[rows] == rows - 1).sum())
+    previous_wins = int((data.compared.argmax(1)[rows] == rows - 1).sum())
     return (
         f"Here the position before wins in {previous_wins} of {len(rows)} rows of (a), and "
         f"{n_matching(data.variables)} of {len(data.letters)} variables of (b) match themselves best."
@@ -315,17 +303,16 @@ def draw_variable_scores(
 
 def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     """Draws the scores between positions: excluded keys hatched, the best of each row in a red box."""
-    scores = np.where(data.admissible, data.positions, np.nan)
-    image = draw_heat(ax, scores, POSITIONS, (float(np.nanmin(scores)), float(np.nanmax(scores))))
-    causal = np.tri(len(scores), dtype=bool)
-    for row, column in np.argwhere(causal & ~data.admissible):
-        ax.add_patch(
-            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
-        )
-    names = [str(i) for i in range(len(scores))]
+    scores = data.positions[data.admissible]
+    shown = np.where(data.admissible, data.positions, np.nan)
+    image = draw_heat(ax, shown, palette.POSITIONS, (float(scores.min()), float(scores.max())))
+    hatched: Any = {"facecolor": palette.PALE, "edgecolor": palette.HATCH, "hatch": "////", "linewidth": 0}
+    is_causal = np.tri(len(shown), dtype=bool)
+    for row, column in np.argwhere(is_causal & ~data.admissible):
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **hatched))
+    names = [str(i) for i in range(len(shown))]
     name_ticks(ax, names, names)
-    compared = np.where(data.admissible, data.positions, -np.inf)  # a row without a key is all -inf
-    box_cells(ax, data.admissible & (compared == compared.max(1, keepdims=True)), RED)
+    box_cells(ax, data.admissible & (data.compared == data.compared.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
     bar(image, ax, "score under QK$_1$", **BELOW)

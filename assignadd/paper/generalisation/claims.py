@@ -44,7 +44,7 @@ def in_words(evalset: EvalSet) -> str:
 
 
 def slug(name: str) -> str:
-    """The name of an evaluation set as a part of an id: `2-var var-restricted (1)` becomes `2-var-var-restricted-1`."""
+    """The name of an evaluation set as part of an id: for `2-var var-restricted (1)` `2-var-var-restricted-1`."""
     return name.replace(" (", "-").replace(")", "").replace(" ", "-")
 
 
@@ -61,9 +61,8 @@ def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured
     return Measured.over_evaluations(accuracy.shares, accuracy.n * len(accuracy.shares))
 
 
-def at_the_end(measure: Measure) -> Measure:
-    """The same measure, marked as one that looks at the checkpoints of the last evaluations."""
-    return uses(end_steps)(measure)
+# The decorator of measures that look at the checkpoints of the last evaluations.
+at_the_end = uses(end_steps)
 
 
 def on_set(name: str, over_pairs: bool = False) -> Measure:
@@ -73,24 +72,17 @@ def on_set(name: str, over_pairs: bool = False) -> Measure:
 
 def lowest_on(sets: Sequence[EvalSet]) -> Measure:
     """The measure of the lowest accuracy that a network achieves on these sets, without those that its split lacks."""
-
-    @at_the_end
-    def lowest_accuracy(network: Network) -> Measured | None:
-        accuracies = end_accuracies_of(network)
-        return lowest(achieved(accuracies.get(evalset.name)) for evalset in sets)
-
-    return lowest_accuracy
+    return at_the_end(lambda network: lowest(achieved(end_accuracies_of(network).get(s.name)) for s in sets))
 
 
 def mean_over_sets(network: Network, weights: Mapping[str, float]) -> Measured | None:
-    """The accuracy that a network achieves on several sets, weighted by `weights`; None if its split lacks one."""
-    accuracies = end_accuracies_of(network)
-    if not all(name in accuracies for name in weights):
+    """The mean accuracy that a network achieves on sets with these weights; None if its split lacks one of them."""
+    if not weights.keys() <= end_accuracies_of(network).keys():
         return None
-    by_set = [accuracies[name] for name in weights]
-    shares_by_set = [accuracy.shares for accuracy in by_set]  # (sets, evaluations)
-    shares = np.average(shares_by_set, axis=0, weights=list(weights.values()))  # (evaluations,)
-    n_at_each_evaluation = sum(accuracy.n for accuracy in by_set)
+    of_sets = [end_accuracies_of(network)[name] for name in weights]
+    shares_of_sets = [accuracy.shares for accuracy in of_sets]  # (sets, evaluations)
+    shares = np.average(shares_of_sets, axis=0, weights=list(weights.values()))  # (evaluations,)
+    n_at_each_evaluation = sum(accuracy.n for accuracy in of_sets)
     return Measured.over_evaluations(shares.tolist(), n_at_each_evaluation * len(shares))
 
 
@@ -127,11 +119,10 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
         return None
     steps = curves.steps
     lowest_by_window = []
-    for i_begin, begin in enumerate(steps.tolist()):
-        i_end = int(np.searchsorted(steps, begin + WINDOW, "right"))  # of the first evaluation behind the window
-        covers_half = steps[i_end - 1] - begin >= WINDOW / 2
-        if begin + WINDOW <= steps[-1] and covers_half:
-            lowest_by_window.append(min(float(np.median(curves.accuracy[name][i_begin:i_end])) for name in names))
+    for begin in steps[steps <= steps[-1] - WINDOW]:
+        is_in_window = (steps >= begin) & (steps <= begin + WINDOW)
+        if steps[is_in_window][-1] - begin >= WINDOW / 2:
+            lowest_by_window.append(min(float(np.median(curves.accuracy[name][is_in_window])) for name in names))
     return max(lowest_by_window, default=None)
 
 

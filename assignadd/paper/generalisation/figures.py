@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.dynamics.curves import Onset
-from assignadd.dynamics.phases import Phases
 from assignadd.figure.record import NO_POPULATION, Absent, FigureData, FigureRecord, on_axes
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
@@ -23,14 +21,8 @@ from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
 
 NEVER = -1  # stands for the step of an event that did not come in training
 REACHED = 0.9  # the accuracy that the caption looks for
-
-
-# Name, colour and onset of each skill.
-SKILLS: tuple[tuple[str, str, Callable[[Phases], Onset | None]], ...] = (
-    ("addition", BLUE, lambda phases: phases.addition),
-    ("binding", VERMILION, lambda phases: phases.binding),
-    ("refinement", GREEN, lambda phases: phases.refinement),
-)
+# Each skill, named as its onset in `Phases`, and its colour.
+SKILLS = (("addition", BLUE), ("binding", VERMILION), ("refinement", GREEN))
 
 
 @dataclass(frozen=True)
@@ -38,7 +30,6 @@ class AccuraciesData(FigureData):
     steps: np.ndarray  # (evaluations,)
     sets: list[str]
     accuracy: np.ndarray  # (evaluations, sets)
-    diverged_at: int = NEVER  # the step
 
 
 def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
@@ -46,20 +37,17 @@ def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
     sets = [evalset.name for evalset in EVAL_SETS if evalset.name in rows[0]["accuracy"]]
     steps = np.array([row["step"] for row in rows])
     accuracy = np.array([[row["accuracy"][name] for name in sets] for row in rows])
-    diverged_at = rows[-1]["diverged_at"]
-    return AccuraciesData(steps, sets, accuracy, NEVER if diverged_at is None else diverged_at)
+    return AccuraciesData(steps, sets, accuracy)
 
 
 def accuracies_caption(data: AccuraciesData) -> str:
     """When sums with each number of variables, as trained, are first right nine times in ten; and the lowest set."""
     first_times = []
-    for evalset in EVAL_SETS:
-        as_trained = evalset.pair == "seen" and not evalset.n_banned
-        if as_trained and evalset.name in data.sets:
-            curve = data.accuracy[:, data.sets.index(evalset.name)]  # (evaluations,)
-            reached = np.flatnonzero(curve >= REACHED)
-            when = f"at step {data.steps[reached[0]]:,}" if len(reached) else "never"
-            first_times.append(f"{VARIABLES[evalset.n_vars]} {when}")
+    for n_vars, words in VARIABLES.items():
+        name = f"{n_vars}-var train"
+        if name in data.sets:
+            reached = data.steps[data.accuracy[:, data.sets.index(name)] >= REACHED]  # steps
+            first_times.append(f"{words} at step {reached[0]:,}" if len(reached) else f"{words} never")
     last = data.accuracy[-1]  # (sets,)
     lowest = "every set" if last.min() == last.max() else f"the lowest set, '{LABELS[data.sets[last.argmin()]]}',"
     return (
@@ -69,14 +57,11 @@ def accuracies_caption(data: AccuraciesData) -> str:
 
 
 def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
-    """Draws a curve for each evaluation set, and a vertical line where training diverged."""
+    """Draws a curve for each evaluation set."""
     evalsets = {evalset.name: evalset for evalset in EVAL_SETS}
     for name, curve in zip(data.sets, data.accuracy.T, strict=True):
         evalset = evalsets[name]
         axes.plot(data.steps, curve, label=evalset.label, color=BY_VARS[evalset.n_vars], **_line_style(evalset))
-    if data.diverged_at != NEVER:
-        axes.axvline(data.diverged_at, color="black", linewidth=0.8, linestyle="--")
-        axes.annotate(" diverged", (data.diverged_at, 0.02))
     axes.set(xlabel="training step", ylabel="accuracy", ylim=(-0.02, 1.02), xlim=(0, max(1, data.steps[-1])))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), handlelength=2.6, labelspacing=0.7)
 
@@ -96,7 +81,7 @@ class CensusData(FigureData):
     onsets: np.ndarray  # (skills, seeds): the step, NEVER where it did not come
     binds: np.ndarray  # (seeds,)
     final: np.ndarray  # (sets, seeds)
-    late: list[str]  # variable and slot, such as "b second", of every seed that has a late variable
+    late: list[str]  # of every seed that has a late variable, it and its slot, such as "b second"
     banned: list[str]  # those among `late` that are in banned slots, each once
     name: str  # of the population
 
@@ -104,21 +89,16 @@ class CensusData(FigureData):
 def census_data(populations: Populations) -> CensusData:
     """What every seed of the census learned and when, its final accuracies, and its last variable."""
     seeds = populations.seeds
-    onsets = np.full((len(SKILLS), len(seeds)), NEVER)
-    for row, (_, _, onset_of) in enumerate(SKILLS):
-        for column, seed in enumerate(seeds):
-            onset = onset_of(seed.phases)
-            if onset is not None:
-                onsets[row, column] = onset.step
+    onsets = [[getattr(seed.phases, skill) for seed in seeds] for skill, _ in SKILLS]
     late_variables = [seed.late_variable for seed in seeds if seed.binds]
-    late = [(f"{late.variable} {late.slot}", late.banned) for late in late_variables if late is not None]
+    late = [(f"{last.variable} {last.slot}", last.banned) for last in late_variables if last is not None]
     return CensusData(
         steps=max(int(seed.curves.steps[-1]) for seed in seeds),
-        onsets=onsets,
+        onsets=np.array([[NEVER if onset is None else onset.step for onset in of_skill] for of_skill in onsets]),
         binds=np.array([seed.binds for seed in seeds]),
         final=np.array([[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]),
         late=[name for name, _ in late],
-        banned=sorted({name for name, banned in late if banned}),
+        banned=sorted({name for name, is_banned in late if is_banned}),
         name=populations.name(),
     )
 
@@ -142,19 +122,14 @@ def draw_census(data: CensusData, figure: Figure) -> None:
 def _draw_learned(data: CensusData, ax: Axes) -> None:
     """Draws the share of seeds that have a skill by a step, with its 95 % band; all seeds were followed to the end."""
     n = len(data.binds)
-    for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
-        onset_steps, seeds_at_step = np.unique(onsets[onsets != NEVER], return_counts=True)
-        if len(onset_steps) == 0:
+    for (name, color), onsets in zip(SKILLS, data.onsets, strict=True):
+        steps = np.unique([0, *onsets[onsets != NEVER], data.steps])
+        counts = [int((onsets[onsets != NEVER] <= step).sum()) for step in steps]  # seeds that have it by each step
+        if counts[-1] == 0:
             continue
-        learned = seeds_at_step.cumsum()  # seeds that have the skill from each of these steps on
-        steps = [0, *onset_steps, data.steps]
-        counts = [0, *learned.tolist(), int(learned[-1])]
-        shares = [count / n for count in counts]
-        ax.step(steps, shares, where="post", color=color, label=f"{name}: {counts[-1]} of {n}")
-        intervals = [wilson(count, n) for count in counts]
-        low = [interval.low for interval in intervals]
-        high = [interval.high for interval in intervals]
-        ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
+        ax.step(steps, np.divide(counts, n), where="post", color=color, label=f"{name}: {counts[-1]} of {n}")
+        intervals = [(interval.low, interval.high) for interval in (wilson(count, n) for count in counts)]
+        ax.fill_between(steps, *np.transpose(intervals), step="post", color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
     ax.set_title("(a) seeds that have learned a skill")
     ax.legend(loc="lower right", handlelength=1)
@@ -166,7 +141,7 @@ def _draw_onsets(data: CensusData, ax: Axes) -> None:
     for onsets, binds in zip(data.onsets.T, data.binds, strict=True):
         skills = np.flatnonzero(onsets != NEVER)  # indices of the skills that this seed has learned
         ax.plot(skills, onsets[skills], color=BLUE if binds else GREY, linewidth=0.5, alpha=0.5, **dot)
-    ax.set_xticks(range(len(SKILLS)), [name for name, _, _ in SKILLS])
+    ax.set_xticks(range(len(SKILLS)), [name for name, _ in SKILLS])
     ax.set(ylabel="step of the onset", yscale="log", xlim=(-0.3, len(SKILLS) - 0.7))
     ax.set_title("(b) every seed's onsets")
 
@@ -284,26 +259,23 @@ def _draw_sweep(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold:
     `accuracy` is (settings, seeds), NaN where a seed has no network.
     """
     n = accuracy.shape[1]
-    # Seeds stand side by side, a little apart, around their setting.
+    # Seeds stand side by side around their setting, each 0.08 % of the axis from the next.
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
-    dot: Any = {"color": GREY, "markersize": 1.8, "alpha": 0.7, "label": "one seed"}
-    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", **dot)
-    medians = []
-    low = []
-    high = []
+    places = (settings[:, None] + jitter).ravel()
+    ax.plot(places, accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
+    medians, intervals = [], []
     for of_setting in accuracy:
         median, interval = median_interval(of_setting[np.isfinite(of_setting)].tolist())
         medians.append(median)
-        low.append(interval.low if interval else median)
-        high.append(interval.high if interval else median)
+        intervals.append((interval.low, interval.high) if interval else (median, median))
     ax.plot(settings, medians, color=color, label="median, 95 % interval")
-    ax.fill_between(settings, low, high, color=color, alpha=0.18, linewidth=0)
+    ax.fill_between(settings, *np.transpose(intervals), color=color, alpha=0.18, linewidth=0)
     value, threshold_low, threshold_high = threshold
     if np.isfinite(value):
         ax.axvline(value, color=INK, linewidth=0.9)
         ax.axvspan(threshold_low, threshold_high, color=INK, alpha=0.1, linewidth=0)
-        words = f"half of those\nthat bind: {value:.2f}"
-        ax.annotate(words, (value, 0.05), (4, 0), textcoords="offset points", fontsize=7)
+        name = f"half of those\nthat bind: {value:.2f}"
+        ax.annotate(name, (value, 0.05), (4, 0), textcoords="offset points", fontsize=7)
 
 
 ACCURACIES_FIGURE = FigureRecord(

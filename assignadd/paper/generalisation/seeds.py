@@ -51,7 +51,7 @@ def lowest_of(measure: Callable[[SeedCurves, str], Measured], names: Sequence[st
 
 def achieved(seed: SeedCurves, name: str) -> Measured:
     """The accuracy that a seed achieves on a set: the median over its last evaluations."""
-    shares, n = seed.along_the_end(name)
+    shares, n = seed.along_the_end(name)  # at each of the last evaluations, on n sequences
     return Measured.over_evaluations(shares, n * len(shares))
 
 
@@ -67,12 +67,14 @@ def without_noise(seed: SeedCurves, name: str) -> Measured:
 
 
 def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
-    """The accuracy that a seed achieves on held-out doubles n + n of literals, with the interval over these pairs."""
-    n_doubles = seed.n_doubles
-    if n_doubles == 0 or not seed.has(DOUBLES.name):
+    """The accuracy that a seed achieves on held-out doubles n + n of literals, with the interval over these pairs.
+
+    None for a seed that holds none out, or was not tested on them.
+    """
+    if seed.n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
     shares, _ = seed.along_the_end(DOUBLES.name)
-    return Measured.over_evaluations_and_pairs(shares, n_doubles)
+    return Measured.over_evaluations_and_pairs(shares, seed.n_doubles)
 
 
 def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
@@ -179,15 +181,12 @@ def sweep_threshold(populations: Populations, sweep: str, test: str, only_bindin
     It is fitted to the shares of successful seeds (`stats.threshold`), with `only_binding` among those that bind. None
     without this sweep, or where the share does not rise.
     """
-    population = populations.fraction if sweep == "fraction" else populations.two_var
+    population = getattr(populations, sweep)
     if population is None:
         return None
     settings, accuracy = population.finals(SWEEPS[sweep], test)  # (settings,); (settings, seeds), NaN: no network
-    counted = np.isfinite(accuracy)
-    if only_binding:
-        counted &= population.binds(SWEEPS[sweep])
-    succeeded = np.nan_to_num(accuracy) >= SUCCESS
-    return threshold(settings, succeeded, counted)
+    counted = np.isfinite(accuracy) & (population.binds(SWEEPS[sweep]) if only_binding else True)
+    return threshold(settings, accuracy >= SUCCESS, counted)  # NaN is no success
 
 
 def threshold_of(sweep: str, test: str, only_binding: bool = False) -> PopulationMeasure:

@@ -47,7 +47,7 @@ def paper_statements(s: Setting) -> list[Record]:
 def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: str, comment: str) -> Record:
     """The record of a statement about a number without sampling error; `rule` completes the words `holds if`."""
     return Record(
-        value=value, low=value, high=value, n=0, unit="", seeds=0, verdict=decided(holds), rule=f"holds if {rule}",
+        value=value, low=value, high=value, verdict=decided(holds), rule=f"holds if {rule}",
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment, command=COMMAND,
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: s
 def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
     here = theorem.check(s)
-    far = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
+    asymptotic = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
     constants = theorem.constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
     large_T = max(constant for T, constant in constants.items() if T > 256)
@@ -66,10 +66,11 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             "N, T >> V and V T alpha << 1.",
             'appendix C: "the displayed associative-memory term dominates the update"; section 7: it is the "dominant '
             'term" of the negative gradient',
-            value=far.attenuation / theorem.MEMORY_NORM, holds=far.attenuation < theorem.MEMORY_NORM / 2,
+            value=asymptotic.attenuation / theorem.MEMORY_NORM,
+            holds=asymptotic.attenuation < theorem.MEMORY_NORM / 2,
             rule="the other displayed term is less than half of the memory",
-            comment=f"Norm (largest row sum) of the other displayed term over that of the memory at N = {far.s.N}, "
-            f"T = 2^16, V = {far.s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, "
+            comment=f"Norm (largest row sum) of the other displayed term over that of the memory at N = "
+            f"{asymptotic.s.N}, T = 2^16, V = {s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, "
             f"beta = {s.actual_beta:.3g}."),
         _exact("bound-over-beta",
             "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + "
@@ -104,7 +105,7 @@ def _on_the_step(s: Setting) -> list[Record]:
     at_this_beta = next(point for point in points if point.beta == s.actual_beta)
     length = composition.required_balance(s)
     preferences = [point.preference for point in points if not math.isnan(point.preference)]
-    lowest_preference = min(preferences, default=math.inf)
+    lowest = min(preferences, default=math.inf)  # no preference: with one variable there is no other assignment
     composing = composition.beta_in_words(points, [point.composes for point in points])
     return [
         _accuracy("stated-step-composes",
@@ -137,7 +138,7 @@ def _on_the_step(s: Setting) -> list[Record]:
             "After the step the right assignment gets more attention than any other, at every beta.",
             'appendix C: "sufficient to ensure attention to the correct variables in the context, even when tau has '
             'more than one variable"',
-            value=lowest_preference, holds=lowest_preference > 1,
+            value=lowest, holds=lowest > 1,
             rule="the ratio is above 1",
             comment=f"Attention to the operand's assignment over that to each other one, the least over beta at {s}."),
     ]  # fmt: skip
@@ -149,11 +150,11 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
     """
     measured = composition.measured_accuracy(point.s, theorem.after_step(point.s, length), K)
-    rule = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that"
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        value=measured.value, low=measured.low, high=measured.high, n=composition.DRAWS, unit=measured.unit, seeds=0,
-        verdict=AtLeast(LEARNED).verdict(measured), rule=rule,
+        value=measured.value, low=measured.low, high=measured.high, n=composition.DRAWS, unit=measured.unit,
+        verdict=AtLeast(LEARNED).verdict(measured),
+        rule=f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that",
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
         comment=f"Accuracy with {assignments}, {where}.", command=COMMAND,
     )  # fmt: skip
@@ -162,9 +163,9 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 def _on_the_assumptions(s: Setting) -> list[Record]:
     """The records on what the appendix says of the attention at W_0."""
     most = composition.most_assignments(s)
-    on_constant = [float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1)]
-    lowest_on_constant = min(on_constant)
-    # The exponent p with which T rho_3 grows as T^p, at beta = log T.
+    # The second operand, the constant, is at position T - 2, counted from 0.
+    on_constant = min(float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1))
+    # The power of T with which T sigma_pad grows at beta = log T; sigma_pad, the attention to a PAD, is rho_3.
     short = replace(s, T=16, beta=None)
     long = replace(s, T=256, beta=None)
     growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
@@ -177,7 +178,7 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
             "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
             'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
             'chosen appropriately"',
-            value=lowest_on_constant, holds=lowest_on_constant > 0.5,
+            value=on_constant, holds=on_constant > 0.5,
             rule="more than half of the attention is on the constant operand for every number of assignments at this "
             "beta",
             comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
@@ -200,7 +201,7 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
 # the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
 NULL = f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted"
-# The statements about training: what the paper says, and the rule of the verdict.
+# The statements about training by name: the claim, what the paper says, and the rule of the verdict.
 TRAINING = {
     "real-gradient": (
         "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory.",
@@ -273,27 +274,25 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    reasons = [lacking(network.config, *PAPER_NEEDS) for network in networks]  # what each lacks, or ""
-    if networks and all(reasons):
-        comment = f"Not defined for this architecture: it {reasons[0]}."
+    lacks = {network: lacking(network.config, *PAPER_NEEDS) for network in networks}  # in words; "" if it has all
+    if networks and all(lacks.values()):
+        comment = f"Not defined for this architecture: it {lacks[networks[0]]}."
         return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
-    tested: dict[Network, dict[str, OfTraining]] = {}
-    for network, reason in zip(networks, reasons, strict=True):
-        if not reason and binds(network):
-            numbers = of_training(theory_gradient_of(network))
-            if numbers:
-                tested[network] = numbers
-    return [_over_networks(name, {network: numbers[name] for network, numbers in tested.items()}) for name in TRAINING]
+    results: dict[str, dict[Network, OfTraining]] = {name: {} for name in TRAINING}
+    for network in networks:
+        if not lacks[network] and binds(network):
+            for name, result in of_training(theory_gradient_of(network)).items():
+                results[name][network] = result
+    return [_over_networks(name, of_networks) for name, of_networks in results.items()]
 
 
 def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
     """The record of one statement about training: the median over networks, with an interval if there are six."""
     claim, paper, rule = TRAINING[name]
-    of_seeds = []
-    for network, result in results.items():
-        exact = (result.value, result.value, result.value)  # a number without an interval
-        of_seeds.append(SeedResult(network.name, network.seed, *exact, decided(result.holds)))
-    by_seed = tuple(of_seeds)
+    by_seed = tuple(
+        SeedResult(network.name, network.seed, result.value, result.value, result.value, decided(result.holds))
+        for network, result in results.items()
+    )
     value, low, high, comment = _summary(list(results.values()))
     first = next(iter(results), None)
     return Record(

@@ -1,15 +1,16 @@
 """After the step of theorem C.1: attention and accuracy with several assignments in context, and over beta.
 
-A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
-operand's variable; assigned numbers and second operand are uniform. W_0 and its gradient treat all variables, numbers
-and prefix positions alike, so the attention depends on K only, and only the numbers are drawn at random.
+A sequence has K = |tau| assignments of different variables at any of the T - 3 positions before the operands, one of
+them of the first operand, which is a variable; the assigned numbers and the second operand are uniform. W_0 and its
+gradient treat all variables, numbers and these positions alike, so the attention depends on K only, and only the
+numbers are drawn at random. W is a key-query matrix, (d, 1 + V) as in `setting`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,27 +24,26 @@ from assignadd.paper.theory.theorem import Check, after_step, check, eta, gradie
 from assignadd.stats import Measured
 
 DRAWS, SCAN_DRAWS = 20_000, 300  # sequences for an accuracy: at one beta, and at each of many
-MOST_ASSIGNMENTS = 6
 
 
 def most_assignments(s: Setting) -> int:
-    """The largest number of assignments that is tested at these sizes."""
-    return min(MOST_ASSIGNMENTS, s.V, s.T - 3)
+    """The largest number of assignments that is tested at these sizes: six, if so many fit."""
+    return min(6, s.V, s.T - 3)
 
 
 def scores_with(s: Setting, W: Tensor, K: int) -> Tensor:
-    """Scores x_t^T W x_T of a sequence with K assignments, (T,).
+    """Scores x_t^T W x_T of the last position with each position t of a sequence with K assignments, (T,).
 
-    The first K positions assign numbers, the first of them to the operand's variable; the rest of the prefix are PADs.
-    All numbers have the same score.
+    The first K positions assign numbers, the very first one to the operand's variable; PADs fill the positions up to
+    the operands. All numbers have the same score.
     """
-    W_x_T = W[:, 0] + W[:, 1]  # for the first variable, x_T = p_T + Phi_1 e_v: a score for each coordinate, (d,)
-    number = W_x_T[s.number][0]
-    copied = W_x_T[s.copied]  # (V,)
-    scores = W_x_T[: s.T].clone()  # of p_t, which is a part of every x_t
+    score_of = W[:, 0] + W[:, 1]  # W x_T for the first variable, x_T = p_T + Phi_1 e_v: one for each coordinate, (d,)
+    number = score_of[s.number][0]
+    copied = score_of[s.copied]  # (V,)
+    scores = score_of[: s.T].clone()  # of p_t, which is a part of every x_t
     scores[:K] += number + copied[:K]
-    scores[K : s.T - 3] += W_x_T[s.pad]
-    scores[s.T - 3] += W_x_T[s.variable][0]  # first operand
+    scores[K : s.T - 3] += score_of[s.pad]
+    scores[s.T - 3] += score_of[s.variable][0]  # first operand
     scores[s.T - 2] += number  # second operand
     scores[s.T - 1] += copied[0]  # `=`
     return scores
@@ -56,7 +56,7 @@ def attention_with(s: Setting, W: Tensor, K: int) -> Tensor:
 
 def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> float:
     """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect."""
-    # The K assigned numbers, that of the operand first, and the second operand.
+    # Of each sequence the K assigned numbers, that of the operand first, and the second operand: (draws, K + 1).
     numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(0))
     positions_of_numbers = [*range(K), s.T - 2]
     weights = attention_with(s, W, K)[positions_of_numbers].expand(draws, -1)  # (draws, K + 1)
@@ -84,8 +84,10 @@ def operand_lead(s: Setting, W: Tensor) -> float:
 
 
 def balancing_length(s: Setting) -> float | None:
-    """The length, as a share of eta, of the step along the negative gradient after which second operand and assignment
-    get the same attention; None if there is none."""
+    """The length, as a share of eta, of the step after which second operand and assignment get the same attention.
+
+    The step is along the negative gradient. None if no length does.
+    """
     lead_at_start = operand_lead(s, W_0(s))
     lowered_by_step = operand_lead(s, eta(s) * gradient(s))  # by a whole step, as scores are linear in W
     return lead_at_start / lowered_by_step if lead_at_start * lowered_by_step > 0 else None
@@ -95,8 +97,9 @@ def required_balance(s: Setting) -> float:
     """`balancing_length(s)`; an error if beta is too small for one."""
     length = balancing_length(s)
     if length is None:
-        accepted = f"a larger number: at {s} no step along the gradient balances the two operands"
-        raise ConfigError("theory.beta", s.beta, accepted)
+        raise ConfigError(
+            "theory.beta", s.beta, f"a larger number: at {s} no step along the gradient balances the two operands"
+        )
     return length
 
 
@@ -142,7 +145,7 @@ def beta_points(s: Setting) -> list[BetaPoint]:
     The grid ends at V + 8, well above the larger beta at which the step composes, which is near V + 3 (for V up to 40).
     """
     grid = np.arange(1, 20 * (min(s.V, 40) + 8)) / 20
-    return [_point(s.at(beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
+    return [_point(replace(s, beta=beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
 
 
 def _point(s: Setting) -> BetaPoint:
@@ -166,7 +169,10 @@ def _accuracies(s: Setting, length: float) -> Accuracies:
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
-    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`."""
+    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`.
+
+    `chosen` says of every point whether it is chosen.
+    """
     changes = np.flatnonzero(np.diff([False, *chosen, False]))
     firsts = changes[::2]  # the first point of each range
     lasts = changes[1::2] - 1

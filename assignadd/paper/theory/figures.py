@@ -36,16 +36,17 @@ class TheoryBetaData(FigureData):
 def theory_beta_data(points: Sequence[BetaPoint]) -> TheoryBetaData:
     """The bound of the theorem and the accuracies after both steps, over beta."""
     s = points[0].s  # all points have the same sizes
+    checks = [point.check for point in points]
     return TheoryBetaData(
         sizes=(s.N, s.T, s.V),
         most=most_assignments(s),
         beta=np.array([point.beta for point in points]),
-        constant=np.array([point.check.constant for point in points]),
-        remainder=np.array([point.check.remainder for point in points]) / MEMORY_NORM,
-        attenuation=np.array([point.check.attenuation for point in points]) / MEMORY_NORM,
+        constant=np.array([check.constant for check in checks]),
+        remainder=np.array([check.remainder for check in checks]) / MEMORY_NORM,
+        attenuation=np.array([check.attenuation for check in checks]) / MEMORY_NORM,
         stated=np.array([point.stated for point in points]).T,
         balanced=np.array([point.balanced for point in points]).T,
-        conditions=np.array([point.s.meets_conditions for point in points]),
+        conditions=np.array([check.s.meets_conditions for check in checks]),
     )
 
 
@@ -103,21 +104,17 @@ def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
 
 def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
     """The cosines of a network along training as arrays; `name` is the title of the figure."""
+    spike_at = -1 if gradient.spike_at is None else gradient.spike_at
     return TheoryRealGradientData(
-        name=name,
-        steps=np.array(gradient.steps),
-        accuracy=gradient.accuracy.numpy(),
-        spike_at=-1 if gradient.spike_at is None else gradient.spike_at,
-        gradient=_with_band(gradient.descent),
-        change=_with_band(gradient.change),
-    )
+        name, np.array(gradient.steps), gradient.accuracy.numpy(), spike_at,
+        gradient=_with_band(gradient.descent), change=_with_band(gradient.change),
+    )  # fmt: skip
 
 
 def _with_band(cosines: Alignment) -> np.ndarray:
     """The cosine with the memory, and the 5 and 95 % quantiles of those with the permuted directions, (3, M)."""
-    low = cosines.permuted.quantile(0.05, 1)
-    high = cosines.permuted.quantile(0.95, 1)
-    return np.stack([cosines.memory.numpy(), low.numpy(), high.numpy()])
+    band = cosines.permuted.numpy()  # (M, DIRECTIONS)
+    return np.stack([cosines.memory.numpy(), *np.quantile(band, [0.05, 0.95], axis=1)])
 
 
 def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:

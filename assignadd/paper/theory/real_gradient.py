@@ -1,10 +1,9 @@
 """The gradient of the one-variable loss and the change of QK2 in training, against the direction of theorem C.1.
 
-The theorem predicts that both point along an associative memory; the paper does not test this on a trained network.
-In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1
-is what layer 1 copies of variable v, and p_T is the embedding of the last position. For comparison, the variables on
-the key side are permuted such that no variable is matched with itself. This keeps p_T, the vectors and their lengths,
-so the difference between the two cosines is due to the matching of each variable with itself.
+The theorem predicts that both point along an associative memory. In the row convention of `circuits` this direction is
+sum_v (c_v + p_T)^T c_v, where c_v = e_v OV1 is what layer 1 copies of variable v, and p_T the embedding of the last
+position. For comparison, the variables on the key side (the second c_v) are permuted such that none is matched with
+itself. This keeps p_T, the vectors and their lengths, so that the cosines differ by the matching alone.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -41,7 +41,7 @@ MOST_STEPS = 48  # checkpoints that are looked at
 
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
-    """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
+    """`n` one-variable sequences as a model is trained on; `seen` has the pairs that training may add, (N, N)."""
     seed = config.seed.data or 0
     return Sampler([config.task], seen[None], [seed], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
 
@@ -64,14 +64,14 @@ def merged(stack: Stack) -> Stack:
 
 def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     """The negative gradient of the mean loss on these sequences with respect to the matrix QK2."""
-    gradients_of_W_Q = []
+    gradients = []
     for model in merged(stack):
         gradient = gradient_of(model)
         gradient(batch)  # fills `gradient.flat`
-        gradients = Stack(model.config, gradient.flat)  # in the shape of the model's weights
-        gradients_of_W_Q.append(gradients["blocks.1.attn.W_Q"][0, 0])  # (d, d)
+        by_weight = Stack(model.config, gradient.flat)  # in the shape of the model's weights
+        gradients.append(by_weight["blocks.1.attn.W_Q"][0, 0])  # (d, d)
     # In the merged models W_Q of layer 2 is QK2 sqrt(d).
-    return -math.sqrt(stack.config.model.d_model) * torch.stack(gradients_of_W_Q)
+    return -math.sqrt(stack.config.model.d_model) * torch.stack(gradients)
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,20 @@ class Alignment:
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     """Cosines of one matrix per model (a gradient or a change of QK2) with the predicted and the permuted directions.
 
-    The directions are made of that model's own c_v and p_T.
+    The directions are made of the c_v and p_T of that model.
     """
-    c = variable_outputs(stack)  # (M, V, d)
-    p = stack.W_pos[:, -1:]  # (M, 1, d)
+    copied = variable_outputs(stack)  # c_v, (M, V, d)
+    queries = copied + stack.W_pos[:, -1:]  # c_v + p_T
     unit = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
-    identity = torch.arange(c.shape[1])[None]  # (1, V)
+    V = copied.shape[1]
     return Alignment(
-        memory=_cosines(unit, c + p, c, identity)[:, 0],
-        permuted=_cosines(unit, c + p, c, derangements(c.shape[1], DIRECTIONS)),
+        memory=_cosines(unit, queries, copied, torch.arange(V)[None])[:, 0],
+        permuted=_cosines(unit, queries, copied, derangements(V, DIRECTIONS)),
     )
 
 
 def _cosines(unit: Tensor, queries: Tensor, keys: Tensor, orders: Tensor) -> Tensor:
-    """Cosine of matrices of norm 1 with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders).
+    """Cosine of matrices of norm 1, (M, d, d), with sum_v q_v^T k_{o(v)}, for every order o of the keys: (M, orders).
 
     `queries` q and `keys` k are (M, V, d), `orders` (orders, V).
     """
@@ -123,25 +123,25 @@ def derangements(V: int, count: int) -> Tensor:
     orders: list[Tensor] = []
     while len(orders) < count:
         order = torch.randperm(V, generator=generator)
-        if not (order == torch.arange(V)).any():
+        if (order != torch.arange(V)).all():
             orders.append(order)
     return torch.stack(orders)
 
 
 @dataclass(frozen=True)
 class TheoryGradient:
-    """The cosines of one model at several steps of its training."""
+    """The cosines of one model at M steps of its training."""
 
     steps: list[int]
     accuracy: Tensor  # (M,) on the one-variable sequences
     descent: Alignment  # of the negative gradient at each checkpoint
-    change: Alignment  # (M - 1) of the change of QK2 to the next one
+    change: Alignment  # of the change of QK2 from each checkpoint to the next: M - 1 of them
 
     @property
     def spike_at(self) -> int | None:
         """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
-        checkpoints_after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
-        return self.steps[checkpoints_after[0]] if checkpoints_after else None
+        after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten()  # indices of the checkpoints after it
+        return self.steps[after[0]] if len(after) else None
 
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
@@ -161,16 +161,13 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     """
     if len(steps) <= most:
         return list(steps)
-    steps_after = [row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD]
-    spike_at = steps_after[0] if steps_after else None
+    accuracies = {row["step"]: row["accuracy"].get(ONE_VARIABLE.name, 0.0) for row in rows}
+    spike_at = next((step for step, accuracy in accuracies.items() if accuracy >= SPIKE_THRESHOLD), None)
     n_over_training = most if spike_at is None else most // 2
-    chosen = set()
-    for i in range(n_over_training):
-        mark = (1 + steps[-1]) ** (i / (n_over_training - 1)) - 1  # evenly spaced in log(1 + step)
-        chosen.add(min(steps, key=lambda step: abs(step - mark)))
+    marks = np.expm1(np.linspace(0, np.log1p(steps[-1]), n_over_training))  # evenly spaced in log(1 + step)
+    chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
     if spike_at is not None:
-        by_distance = sorted(steps, key=lambda step: abs(step - spike_at))
-        chosen |= set(by_distance[: most - n_over_training])
+        chosen |= set(sorted(steps, key=lambda step: abs(step - spike_at))[: most - n_over_training])
     return sorted(chosen)
 
 

@@ -1,14 +1,15 @@
 """The model of appendix C: its sizes, the coordinates of its embeddings, attention at W_0, and the MLP.
 
-The network is one softmax attention from the last position and the complex quadratic MLP that adds mod N. Embeddings
-are orthonormal, so a vector is its coordinates: p_1..p_T, e_n (N of them), e_pad, e_v (V), Phi_1 e_v (V). The query is
-p_T + Phi_1 e_v, so only these 1 + V columns of a key-query matrix matter, and here one is given by them: (d, 1 + V).
+The network is one softmax attention from the last position, and the complex quadratic MLP that adds mod N. Embeddings
+are orthonormal, so a vector is its coordinates: those of the positions p_1..p_T, of the N numbers e_n, of e_pad, of the
+V variables e_v, and of Phi_1 e_v, the copy of a variable that layer 1 has written. The query is p_T + Phi_1 e_v, so of
+a key-query matrix only the column of p_T and those of the V copies matter: here a matrix has these alone, (d, 1 + V).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,20 +37,15 @@ class Setting:
 
     def __post_init__(self) -> None:
         """Raises a ConfigError for the first number out of range."""
-        beta_fits = self.beta is None or 0 < self.beta <= 300
         for name, fits, accepted in (
             ("N", 2 <= self.N <= 1000, "from 2 to 1000"),
             ("T", 4 <= self.T <= 1 << 16, "from 4 (an assignment, two operands and `=`) to 2^16"),
             ("V", 1 <= self.V <= self.N, f"from 1 to theory.N = {self.N}"),
             ("alpha", 0 < self.alpha <= 500, "a number above 0, up to 500"),  # far beyond it e^alpha is no float
-            ("beta", beta_fits, "a number above 0, up to 300"),
+            ("beta", self.beta is None or 0 < self.beta <= 300, "a number above 0, up to 300"),
         ):
             if not fits:
                 raise ConfigError(f"theory.{name}", getattr(self, name), accepted)
-
-    def at(self, beta: float) -> Setting:
-        """The same sizes at another beta."""
-        return replace(self, beta=beta)
 
     def __str__(self) -> str:
         return f"N = {self.N}, T = {self.T}, V = {self.V}"

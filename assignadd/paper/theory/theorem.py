@@ -15,11 +15,13 @@ from torch import Tensor
 
 from assignadd.paper.theory.setting import DTYPE, W_0, Setting
 
-# The grid at which the bound is checked.
-NUMBERS = (13, 29, 59, 97, 149, 199)
-LENGTHS = (8, 16, 32, 64, 128, 256)
-VARIABLES = (1, 2, 4, 6, 8, 12)
-ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+# The values of N, T, V and alpha at which the bound is checked, in all combinations.
+GRID = (
+    (13, 29, 59, 97, 149, 199),
+    (8, 16, 32, 64, 128, 256),
+    (1, 2, 4, 6, 8, 12),
+    (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+)
 # N and alpha at which the constant is measured over beta: the bound is large in the first and small in the second.
 EXTREMES = ((59, 1e-3), (499, 1e-9))
 MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
@@ -29,9 +31,10 @@ MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
 def gradient(s: Setting) -> Tensor:
     """nabla L(W_0) of the population loss L, (d, 1 + V), exactly.
 
-    With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} -
-    x_bar)) x_T^T], where a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2
-    q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so they can be averaged separately.
+    With p_k the softmax of the logits and q_k = p_k - 1{y=k}, the proof's expansion of A_k gives nabla L = alpha
+    E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]: t* is the position of the assignment, x_bar the mean of
+    the inputs x_t under the attention, a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m}, and a_n = 2 rho_2^2 q_{2n} +
+    2 rho_1 rho_2 q_{n+m}. As a_m and a_n depend on n - m alone, they can be averaged apart from the inputs.
     """
     q_2m, q_sum, q_2n = mean_errors(s)
     a_m = 2 * s.rho_1**2 * q_2m + 2 * s.rho_1 * s.rho_2 * q_sum
@@ -43,18 +46,18 @@ def gradient(s: Setting) -> Tensor:
 
 
 def mean_errors(s: Setting) -> tuple[float, float, float]:
-    """The means over n and m of q_k = p_k - 1{y=k} at k = 2m, k = n+m and k = 2n, at W_0.
+    """The means over n and m of the error q_k = p_k - 1{y=k} at k = 2m, k = n+m and k = 2n, at W_0.
 
-    M_k(z) is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. As only n - m
-    matters, m = 0 stands for all m; then 2m = 0 and n+m = n, the answer y.
+    The MLP's output M_k is rho_1^2, 2 rho_1 rho_2 and rho_2^2 there, summed where they coincide, and 0 elsewhere. As
+    only n - m matters, m = 0 stands for all m; then 2m = 0 and n+m = n, the answer y.
     """
     n = torch.arange(s.N)
     double = 2 * n % s.N
-    M_z = torch.zeros(s.N, s.N, dtype=DTYPE)  # (n, k)
-    M_z[n, 0] += s.rho_1**2
-    M_z[n, n] += 2 * s.rho_1 * s.rho_2
-    M_z[n, double] += s.rho_2**2
-    p = (s.alpha * M_z).softmax(1)
+    outputs = torch.zeros(s.N, s.N, dtype=DTYPE)  # M_k for each n: (n, k)
+    outputs[n, 0] += s.rho_1**2
+    outputs[n, n] += 2 * s.rho_1 * s.rho_2
+    outputs[n, double] += s.rho_2**2
+    p = (s.alpha * outputs).softmax(1)
     # 2m and 2n are the answer where n = m, once in N.
     return float(p[n, 0].mean() - 1 / s.N), float(p[n, n].mean() - 1), float(p[n, double].mean() - 1 / s.N)
 
@@ -134,30 +137,26 @@ class Check:
 
 def check(s: Setting) -> Check:
     """The sizes of the theorem's terms at this setting."""
-    return Check(s, _infinity_norm(remainder(s)), _infinity_norm(attenuation(s)))
-
-
-def _infinity_norm(matrix: Tensor) -> float:
-    """The largest sum of absolute values in a row."""
-    return float(matrix.abs().sum(1).max())
+    remainder_norm = float(remainder(s).abs().sum(1).max())
+    attenuation_norm = float(attenuation(s).abs().sum(1).max())
+    return Check(s, remainder_norm, attenuation_norm)
 
 
 @lru_cache
 def grid_checks() -> list[Check]:
-    """The theorem at every combination of the grid's sizes, at beta = log T."""
-    return [check(Setting(*sizes)) for sizes in product(NUMBERS, LENGTHS, VARIABLES, ALPHAS)]
+    """The theorem at every combination of the numbers in `GRID`, at beta = log T."""
+    return [check(Setting(N, T, V, alpha)) for N, T, V, alpha in product(*GRID)]
 
 
 @lru_cache
 def constants_over_beta(V: int) -> dict[int, float]:
-    """For several T, the largest constant of the bound over `EXTREMES` and the beta that meet the theorem's conditions.
+    """By T, the largest constant of the bound over `EXTREMES` and over the beta that meet the theorem's conditions.
 
     The beta are quarters from 1/4 to 14 3/4.
     """
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
-        grid = [quarters / 4 for quarters in range(1, 60)]
-        betas = [beta for beta in grid if Setting(T=T, beta=beta).meets_conditions]
+        betas = [i / 4 for i in range(1, 60) if Setting(T=T, beta=i / 4).meets_conditions]
         settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]  # V <= N
         constants[T] = max(check(s).constant for s in settings)
     return constants

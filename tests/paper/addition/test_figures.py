@@ -15,7 +15,6 @@ from assignadd.paper.addition.figures import (
     A_KINDS,
     B_KINDS,
     FourierSharesData,
-    cosine_sim_caption,
     cosine_sim_data,
     draw_cosine_sim,
     draw_fourier_shares,
@@ -31,7 +30,6 @@ from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Sh
 from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
-STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 PROBES = next(record for record in MECHANISM if record.label == "probes")
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
@@ -108,15 +106,6 @@ def test_a_probe_that_is_not_perfect_is_not_said_to_be():
     found = probes_caption(data)
     assert "at most 0.310 before the activation function and at least 0.855 after it; chance is 0.020" in found
     assert "perfect" not in PROBES.caption(data)
-
-
-def test_a_network_without_ov2_has_no_second_panel():
-    across = {(0, 1): Matching(cosine(0.25), cosine(0.5))}
-    data = cosine_sim_data(across, Matching(cosine(0.2), cosine(0.1)), {}, "has no OV2")
-    assert cosine_sim_caption(data) == "(b) is left out, as it is not defined for this network: it has no OV2."
-    with figure() as made:
-        draw_cosine_sim(data, made)
-        assert len(made.axes) == 1
 
 
 def test_neurons_without_a_wave_are_not_said_to_be_waves():

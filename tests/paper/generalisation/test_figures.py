@@ -15,7 +15,6 @@ ROWS = [
     {
         "step": step,
         "seed": 0,
-        "diverged_at": None,
         "accuracy": {s.name: (i + step / 100) / 12 for i, s in enumerate(EVAL_SETS)},
     }
     for step in STEPS
@@ -35,14 +34,6 @@ def test_every_set_is_a_curve_with_its_own_look():
         assert len(
             {(line.get_color(), str(line.get_linestyle()), line._unscaled_dash_pattern) for line in lines}
         ) == len(EVAL_SETS)
-
-
-def test_a_diverged_model_is_marked():
-    rows = [*ROWS[:-1], ROWS[-1] | {"diverged_at": 150}]
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_accuracies(accuracies_data(rows), axes)
-        assert any("diverged" in text.get_text() for text in axes.texts)
 
 
 def test_drawn_again_it_is_the_same_file(tmp_path):
