@@ -224,13 +224,12 @@ def draw() -> None:
             record.draw(data, fig)
             ADAPTED.get(record.label, lambda _: None)(fig)
             save(fig, DRAWN / record.label)
-    for folder, study in studies():
-        if folder.name in FINDING_SIZES:
-            with figure(*FINDING_SIZES[folder.name]) as fig:
-                importlib.import_module(f"findings.{folder.name}.study").draw(
-                    {study.name: table_of(folder, study)}, fig
-                )
-                save(fig, DRAWN / folder.name)
+    for name, size in FINDING_SIZES.items():
+        folder = ROOT / "findings" / name
+        tables = {study.name: table_of(folder, study) for of, study in studies() if of == folder}
+        with figure(*size) as fig:
+            importlib.import_module(f"findings.{name}.study").draw(tables, fig)
+            save(fig, DRAWN / name)
 
 
 # In inches, about as large as in print, so that letters are legible there: of the paper's figures, and of findings.

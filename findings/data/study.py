@@ -1,13 +1,13 @@
 """Networks that add, bind and use banned slots at 49 mixtures of training data: the share f of the pairs of numbers,
 and the ratio r of two-variable to literal sequences."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import t
+from scipy.stats import ttest_1samp
 
 from assignadd.figure import share_map
 from assignadd.ledger import AtLeast, Measured
@@ -17,7 +17,12 @@ from assignadd.study import Cell, Computed, Study, StudyTable
 FRACTIONS = (0.2, 0.25, 0.28, 0.31, 0.35, 0.5, 0.7)
 RATIOS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 10 / 12)
 PAPER = (0.7, 10 / 12)
-Settings = Callable[[float, float], bool]
+Chosen = tuple[Sequence[float], Sequence[float]]
+"""Some of the shares f and ratios r: all settings that combine them."""
+MANY_PAIRS: Chosen = ((0.5, 0.7), RATIOS)
+FEW_PAIRS: Chosen = (FRACTIONS[:-2], RATIOS)
+MANY_TWO_VAR: Chosen = (FRACTIONS, RATIOS[-1:])
+FEW_TWO_VAR: Chosen = (FRACTIONS, RATIOS[:1])
 
 
 def label(fraction: float, ratio: float) -> str:
@@ -25,28 +30,20 @@ def label(fraction: float, ratio: float) -> str:
     return f"f = {fraction:g}, r = {ratio:.2g}"
 
 
-def by_seed(table: StudyTable, outcome: str, chosen: Settings) -> np.ndarray:
+def by_seed(table: StudyTable, outcome: str, chosen: Chosen) -> np.ndarray:
     """For each seed, the share of its networks at the chosen settings that have an outcome."""
-    cells = [table.cells[label(f, r)].sort("seed") for f, r in product(FRACTIONS, RATIOS) if chosen(f, r)]
+    cells = [table.cells[label(f, r)].sort("seed") for f, r in product(*chosen)]
     return np.mean([cell[outcome].to_numpy() for cell in cells], axis=0)
 
 
-def gain(outcome: str, more: Settings, fewer: Settings, table: StudyTable) -> Measured | None:
+def gain(outcome: str, more: Chosen, fewer: Chosen, table: StudyTable) -> Measured | None:
     """The share with an outcome at some settings minus that at others: the mean over the seeds, which are the same at
     every setting, with Student's interval."""
     gains = by_seed(table, outcome, more) - by_seed(table, outcome, fewer)
     if len(gains) < 2:
         return None
-    half = float(t.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains)))
-    return Measured(float(gains.mean()), float(gains.mean()) - half, float(gains.mean()) + half, len(gains), "seeds")
-
-
-def many(f: float, r: float) -> bool:
-    return f >= 0.5
-
-
-def few(f: float, r: float) -> bool:
-    return f <= 0.35
+    interval = ttest_1samp(gains, 0).confidence_interval()
+    return Measured(float(gains.mean()), float(interval.low), float(interval.high), len(gains), "seeds")
 
 
 STUDY = Study(
@@ -59,27 +56,18 @@ STUDY = Study(
     seeds=16,
     steps=12_000,
     numbers=("binding at",),
-    ask=(
-        Computed(
-            "adding-by-pairs",
-            "More networks add with f of at least .5 than with f of at most .35.",
-            partial(gain, "adds", many, few),
-            AtLeast(0),
-        ),
-        Computed(
-            "binding-by-pairs",
-            "More networks bind with f of at least .5 than with f of at most .35.",
-            partial(gain, "binds", many, few),
-            AtLeast(0),
-        ),
-        Computed(
-            "binding-by-ratio",
-            "More networks bind with r = .83 than with r = .05.",
-            partial(gain, "binds", lambda f, r: r == RATIOS[-1], lambda f, r: r == RATIOS[0]),
-            AtLeast(0),
-        ),
+    ask=tuple(
+        Computed(id, says, partial(gain, outcome, more, fewer), AtLeast(0))
+        for id, says, outcome, more, fewer in (
+            ("adding-by-pairs", "More networks add with f of at least .5 than with f of at most .35.",
+             "adds", MANY_PAIRS, FEW_PAIRS),
+            ("binding-by-pairs", "More networks bind with f of at least .5 than with f of at most .35.",
+             "binds", MANY_PAIRS, FEW_PAIRS),
+            ("binding-by-ratio", "More networks bind with r = .83 than with r = .05.",
+             "binds", MANY_TWO_VAR, FEW_TWO_VAR),
+        )
     ),
-)
+)  # fmt: skip
 
 SIZE = (7.2, 3.0)
 PANELS = ("answer held-out\npairs of literals", "bind variables", "use banned slots,\nof those that bind")

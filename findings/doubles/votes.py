@@ -25,7 +25,6 @@ HELD_OUT_DOUBLES = "held-out doubles"
 WITHOUT_VOTES, OTHERS_WITHOUT_VOTES = "held-out doubles without votes", "other pairs without votes"
 VOTE_HELD_OUT, VOTE_SEEN = "vote of n for n + n, held out", "vote of n for n + n, seen"
 DISTANCE_IRRELEVANCE = "distance irrelevance"
-ASYMMETRY = "difference of the operands"
 MEANINGS = {
     HELD_OUT_DOUBLES: "accuracy on held-out doubles, one sequence a sum",
     WITHOUT_VOTES: "accuracy on held-out doubles without the votes of n for n + n",
@@ -33,7 +32,6 @@ MEANINGS = {
     VOTE_HELD_OUT: "the vote of n for n + n, over the n whose double is held out (standard deviations of all votes)",
     VOTE_SEEN: "the vote of n for n + n, over the n whose double is in training",
     DISTANCE_IRRELEVANCE: "0 if the logit of the right answer is a function of n - m, 1 if n - m does not matter",
-    ASYMMETRY: "|A - B| / |A + B|, mean residuals before MLP2 with n first (A) and second (B), minus the mean of all",
 }
 
 
@@ -84,20 +82,6 @@ def doubles_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> li
             DISTANCE_IRRELEVANCE: distance_irrelevance(pairs.logits.gather(-1, answers[..., None]).squeeze(-1)),
         }
         rows.append({name: value for name, value in row.items() if math.isfinite(value)})
-    return rows
-
-
-def asymmetry_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, float]]:
-    """For each network, how differently its last MLP reads the two operands of literal sums: |A - B| / |A + B|.
-
-    A_n is the mean residual before the last MLP over the pairs with n first, B_n with n second, both minus the mean
-    over all pairs; |.| is over all n. If A = B, the pair (n, n) gives 2 A_n, which depends on n alone.
-    """
-    N, rows = stack.config.task.modulus, []
-    for model, sequences in zip(stack, every_pair(configs, seen, 0).tokens, strict=True):
-        residual = LastLayer(model).trace(sequences).resid_mid.view(N, N, -1)
-        A, B = (residual.mean(axis) - residual.mean((0, 1)) for axis in (1, 0))
-        rows.append({ASYMMETRY: float((A - B).norm() / (A + B).norm())})
     return rows
 
 

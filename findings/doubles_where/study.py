@@ -16,19 +16,12 @@ from assignadd.task import answer_of, operand_slots
 CONTEXTS = 8
 WHOLE, ISOLATED = "whole network", "OV-MLP alone"
 NO_LAYER_1, ONLY_NUMBERS = "without layer 1 at the values", "numbers alone as values"
-PARTS = {
-    "itself": "what the slot reads from itself",
-    "the other slot": "what the second slot reads from the first",
-    "the operator": "what the slots read from +",
-    "the prefix": "what the slots read from assignments and padding",
-}
 NO_EQUALS, HALVES = "only what layer 2 writes", "half of the attention on each slot"
 NO_DIRECT = "without the direct path"
 CHANGES = {
     ISOLATED: "the isolated OV-MLP, W_U MLP2(OV2(n) + OV2(m))",
     NO_LAYER_1: "the network without what layer 1 adds at the operand slots to the values of layer 2",
     ONLY_NUMBERS: "the network with the embeddings of the numbers alone as values at the operand slots",
-    **{f"without {part}": f"the network without {meaning}, in layer 1" for part, meaning in PARTS.items()},
     NO_EQUALS: "the network whose `=` has nothing but what layer 2 writes",
     HALVES: "the network with half of the attention of `=` in layer 2 on each operand slot",
     NO_DIRECT: "the network whose unembedding reads the output of MLP2 alone",
@@ -78,21 +71,9 @@ def correct_with(model: Stack, tokens: Tensor, labels: Tensor) -> dict[str, Tens
         values[:, slots] = values[:, slots] + change
         return values
 
-    def read_from(keys: Tensor) -> Tensor:
-        """What the slots read in layer 1 from the keys (slots, T)."""
-        return (attention[:, slots] * keys) @ copied
-
     def right(values: Tensor, weights: Tensor = pattern, equals: Tensor = before[:, -1]) -> Tensor:
         return layer.logits(equals + layer.attention_output(weights, values)).argmax(-1) == labels
 
-    position = torch.arange(task.length, device=tokens.device)
-    query = position[slots][:, None]
-    keys = {
-        "itself": position == query,
-        "the other slot": (position >= slots[0]) & (position < query),
-        "the operator": (position == slots[0] - 1).expand(len(slots), -1),
-        "the prefix": (position < slots[0] - 1).expand(len(slots), -1),
-    }
     halves = torch.zeros_like(pattern)
     halves[..., slots] = 0.5
     numbers = model.W_E[0][tokens[:, slots]]
@@ -101,9 +82,8 @@ def correct_with(model: Stack, tokens: Tensor, labels: Tensor) -> dict[str, Tens
     return {
         WHOLE: right(before),
         ISOLATED: alone.argmax(-1) == labels,
-        NO_LAYER_1: right(at_slots(-read_from(position <= query))),
+        NO_LAYER_1: right(at_slots(-attention[:, slots] @ copied)),
         ONLY_NUMBERS: right(at_slots(numbers - before[:, slots])),
-        **{f"without {part}": right(at_slots(-read_from(keys[part]))) for part in PARTS},
         NO_EQUALS: right(before, equals=torch.zeros_like(before[:, -1])),
         HALVES: right(before, weights=halves),
         NO_DIRECT: layer.unembedded(layer.mlp(trace.resid_mid)).argmax(-1) == labels,
@@ -129,11 +109,6 @@ def of_the_circuit(model: Stack, held_out: Tensor) -> dict[str, float]:
     return {PREFERENCE: float((of_n + of_m)[different].mean() / 2 / unit), STRENGTH: float(doubles / unit)}
 
 
-def gained(*names: str, of: str = "") -> list[str]:
-    """The columns of these changes."""
-    return [final_column(of + name) for name in names]
-
-
 STUDY = Study(
     "doubles-where",
     "Where do held-out doubles fail in networks that bind: in the OV-MLP, or by what layer 1 adds to the values?",
@@ -144,29 +119,25 @@ STUDY = Study(
     columns=MEANINGS,
     measure=where_columns,
     outcomes=("adds", "binds", "learned"),
-    numbers=("binding at", final_column(WHOLE), *gained(ISOLATED, NO_LAYER_1)),
+    numbers=("binding at", final_column(WHOLE), final_column(ISOLATED), final_column(NO_LAYER_1)),
     ask=(
-        *(mean(name, among="binds").at_least(0.05) for name in gained(ISOLATED, NO_LAYER_1)),
-        *(mean(name, among="binds").at_least(0.05) for name in gained(*(f"without {part}" for part in PARTS))),
-        *(mean(name, among="binds").at_least(0.05) for name in gained(NO_EQUALS, HALVES, NO_DIRECT)),
+        *(
+            mean(final_column(name), among="binds").at_least(0.05)
+            for name in (ISOLATED, NO_LAYER_1, NO_EQUALS, HALVES, NO_DIRECT)
+        ),
         mean(final_column(OTHERS + NO_LAYER_1), among="binds").at_least(-0.05),
         mean(final_column(PREFERENCE), among="binds").at_least(0.05),
         mean(final_column(STRENGTH), among="binds").at_least(1.5),
     ),
 )
 
-SIZE = (6.5, 3.6)
-# The rows of the figure: first what removes something whole, then the parts of what layer 1 adds.
+SIZE = (6.5, 3.0)
 ROWS = {
     ISOLATED: "OV-MLP alone",
     NO_DIRECT: "no direct path around MLP2",
     ONLY_NUMBERS: "values: neither layer 1 nor position",
     HALVES: "attention: half on each operand",
     NO_LAYER_1: "values: no layer 1",
-    "without itself": "... nothing read from itself",
-    "without the operator": "... nothing read from +",
-    "without the other slot": "... nothing read from the other slot",
-    "without the prefix": "... nothing read from assignments",
     NO_EQUALS: "= has only what layer 2 writes",
 }
 

@@ -1,4 +1,4 @@
-"""When and by what is it decided whether a network binds? Five studies and their figure; here also `when`."""
+"""When and by what is it decided whether a network binds? The study `when`, and the figure of both studies."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,8 +11,6 @@ from assignadd.figure import COLORS, draw_intervals, share_map
 from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
 
-from .frozen import PARTS, WINDOW
-from .replaced import OWN_FROZEN, PLATEAU, RESET, RESET_FROZEN, binding, reset, stuck
 from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
 
 # The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
@@ -72,17 +70,15 @@ WHEN = Study(
     ),
 )
 
-STUDIES = (FATE, WHEN, WINDOW, PLATEAU, RESET)
-SIZE = (9.0, 5.6)
+STUDIES = (FATE, WHEN)
+SIZE = (9.0, 5.0)
 
 
 def draw(tables: Mapping[str, StudyTable], made: Figure) -> None:
-    """Fates by source and their prediction above; the rate raised at one step and parts replaced below."""
-    top, bottom = made.subfigures(2, 1)
+    """Fates by source and their prediction above, the rate raised or lowered at one step below."""
+    top, bottom = made.subfigures(2, 1, height_ratios=(6, 5))
     _draw_fates(tables["fate"], top.subplots(1, 4, width_ratios=(8, 8, 1.4, 5)))
-    left, right = bottom.subplots(1, 2, width_ratios=(9, 10))
-    _draw_rates(tables["when"], left)
-    _draw_replaced(tables["plateau"], tables["reset"], right)
+    _draw_rates(tables["when"], bottom.subplots())
 
 
 def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
@@ -116,30 +112,3 @@ def _draw_rates(table: StudyTable, axes: Axes) -> None:
     axes.axvline(len(RAISED_AT) + 1.5, color=COLORS.grey, linewidth=0.8)
     axes.set_title(f"learning rate {HIGH:g} from one step on, or at first alone")
     axes.set(ylim=(0, 1.03), ylabel="share of 32 networks that bind", xlabel="rate raised at step")
-
-
-def _draw_replaced(plateau: StudyTable, reset_table: StudyTable, axes: Axes) -> None:
-    """Stuck networks that come to bind, by the part that is replaced and how."""
-
-    def trainings(how: str) -> list[tuple[float, int]]:
-        outcomes = [plateau.values(stuck(part, how), "binds") for part in PARTS]
-        return [(float(o.sum()), len(o)) for o in outcomes]
-
-    def networks(frozen: bool) -> list[tuple[float, int]]:
-        there = [reset(part, frozen) in reset_table.cells for part in PARTS]
-        found = [binding(p, False, frozen, reset_table) if ok else None for p, ok in zip(PARTS, there, strict=True)]
-        return [(m.value * m.n, m.n) if m else (0.0, 0) for m in found]
-
-    rows = {
-        "its own, frozen\n(3 networks, 6 times)": trainings(OWN_FROZEN),
-        "random, frozen\n(3 networks, 6 times)": trainings(RESET_FROZEN),
-        "random, frozen\n(5 other networks)": networks(True),
-        "random, trained\n(5 other networks)": networks(False),
-    }
-    counts = np.array(list(rows.values()))
-    with np.errstate(invalid="ignore"):
-        shares = counts[:, :, 0] / counts[:, :, 1]  # NaN where the part was not replaced
-    share_map(axes, shares, [f"{n:.0f}/{of:.0f}" if of else "" for n, of in counts.reshape(-1, 2)])
-    axes.set_title("stuck networks that come to bind, by the part replaced or frozen")
-    axes.set_xticks(range(len(PARTS)), PARTS)
-    axes.set_yticks(range(len(rows)), list(rows))

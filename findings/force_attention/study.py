@@ -37,15 +37,8 @@ def binding(cell: str, untouched_binds: bool, table: StudyTable) -> Measured | N
 
 def freed(cell: str, identifier: str, rule: AtLeast | AtMost) -> Computed:
     """The statement about seeds that do not bind if untouched."""
-    words = "at least" if isinstance(rule, AtLeast) else "at most"
-    says = f"{cell}: of the seeds that do not bind if untouched, {words} {rule.threshold:g} bind."
+    says = f"{cell}: of the seeds that do not bind if untouched, {rule} bind."
     return Computed(f"freed-{identifier}", says, partial(binding, cell, False), rule)
-
-
-def prevented(score: int) -> Computed:
-    """The statement about seeds that bind if untouched."""
-    says = f"{changed(score)}: of the seeds that bind if untouched, at most .5 bind."
-    return Computed(f"prevented-minus-{-score}", says, partial(binding, changed(score), True), AtMost(0.5))
 
 
 STUDY = Study(
@@ -65,7 +58,12 @@ STUDY = Study(
     ask=(
         *(freed(changed(s), f"plus-{s}", AtLeast(0.5)) for s in STRENGTHS),
         freed(AGAIN, "other-rounding", AtMost(0.5)),
-        prevented(-SUBTRACTED),
+        Computed(
+            f"prevented-minus-{SUBTRACTED}",
+            f"{changed(-SUBTRACTED)}: of the seeds that bind if untouched, at most .5 bind.",
+            partial(binding, changed(-SUBTRACTED), True),
+            AtMost(0.5),
+        ),
     ),
 )
 

@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from assignadd.figure import COLORS, figure, save
 from assignadd.ledger import AtLeast
 
-from .table import ORDINARY, PREDICTIONS, TRAINED, TWELVE, results, table
+from .attention import KINDS, TRAINED
+from .table import ORDINARY, PREDICTIONS, TWELVE, results, table
 
 SIZE = (7.4, 2.9)
 COLOR_OF = {TWELVE: COLORS.orange, ORDINARY: COLORS.blue}
 LABELS = {TWELVE: "12 seeds with the slots often not on top", ORDINARY: "10 other seeds"}
-KINDS = ("variable", "literal", "equals")
 
 
 def draw(made: Figure) -> None:

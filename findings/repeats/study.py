@@ -45,11 +45,10 @@ def p_values(table: StudyTable) -> list[float] | None:
         if not all(len(values) for values in found):
             return None
         plain.append(fisher_exact([[v.sum(), len(v) - v.sum()] for v in found], alternative="less").pvalue)
-    order, corrected, largest = np.argsort(plain), [0.0] * len(plain), 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, plain[i] * (len(plain) - rank)))
-        corrected[i] = float(largest)
-    return corrected
+    order, corrected = np.argsort(plain), np.empty(len(plain))
+    by_rank = np.sort(plain) * np.arange(len(plain), 0, -1)  # the smallest p times the number of comparisons, and so on
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(by_rank))
+    return corrected.tolist()
 
 
 def p_value(place: int, table: StudyTable) -> Measured | None:

@@ -31,6 +31,7 @@ SHARP, SPIKES, BURSTS, LATE = "sharp rise", "spikes", "loss bursts", "late burst
 FIRST_AT = "first spike at"
 SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
 SATURATED_BURST = "saturation before bursts less usual"
+OF_SATURATION = SATURATED_BEFORE, SATURATED_RISE, SATURATED_BURST
 QK2_RISE = "rise of QK2 identity at the first spike"
 MEANINGS = {
     SHARP: "have a spike",

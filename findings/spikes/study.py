@@ -1,6 +1,6 @@
 """Sudden rises of the accuracy and bursts of the loss: a matter of rounding, of the optimizer, or of circuits?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,39 +11,30 @@ from assignadd.figure import COLORS, draw_intervals, draw_networks
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, mean, share
 
 from . import measures
-from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, spike_columns
+from .measures import BURSTS, FIRST_AT, LATE, LATE_FROM, MEANINGS, QK2_RISE, SHARP, SPIKES, SpikeObserver, spike_columns
 
-EVERY = 25
-OFTEN = replace(BASE, record=replace(BASE.record, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
+OFTEN = replace(BASE, record=replace(BASE.record, eval_every=25, measure_every=25, eval_sequences=256))
 SINGLE, DOUBLE, DOUBLE_LOSS = "float32", "float64", "float32, loss in float64"
-LOWER, FAST, SLOW = "a third of the rate from 8,000", "beta2 0.99", "beta2 0.9999"
-EPS, LARGE_EPS, NO_DECAY = "eps 1e-6", "eps 1e-5", "no decay"
-FROZEN_FROM, STEPS = 2000, 12_000
-FREE, NEVER = "nothing frozen", "QK2 never trained"
-FROZEN = {part: f"{part} frozen from {FROZEN_FROM:,} until {STEPS:,}" for part in ("QK2", "W_E")}
 
-PRECISION = Study(
-    name="spikes",
-    question="Accuracy and loss of a network change suddenly at a few steps of training. Is rounding the cause?",
-    base=OFTEN,
-    cells=(
+
+def study(name: str, question: str, cells: tuple[Cell, ...], **more: Any) -> Study:
+    """A study whose networks are evaluated often, and whose table has the numbers of `measures`."""
+    return Study(
+        name, question, cells, base=OFTEN, columns=MEANINGS, observe=SpikeObserver, of_curves=spike_columns, **more
+    )
+
+
+PRECISION = study(
+    "spikes",
+    "Accuracy and loss of a network change suddenly at a few steps of training. Is rounding the cause?",
+    (
         Cell(SINGLE),
         Cell(DOUBLE_LOSS, {"numerics.loss_in_float64": True}),
         Cell(DOUBLE, {"numerics.dtype": "float64"}),
     ),
     seeds=16,
-    columns=MEANINGS,
-    observe=SpikeObserver,
-    of_curves=spike_columns,
     outcomes=("adds", "binds", "refines", SHARP),
-    numbers=(
-        SPIKES,
-        BURSTS,
-        measures.SATURATED_BEFORE,
-        measures.SATURATED_RISE,
-        measures.SATURATED_BURST,
-        measures.QK2_RISE,
-    ),
+    numbers=(SPIKES, BURSTS, *measures.OF_SATURATION, QK2_RISE),
     ask=(
         share(SHARP, among="binds").at_least(0.8),
         mean(SPIKES, among="binds").versus(SINGLE, between=(-1, 1)),
@@ -51,15 +42,16 @@ PRECISION = Study(
         mean(measures.SATURATED_BEFORE, among="binds").of(SINGLE).at_most(0.5),
         mean(measures.SATURATED_RISE, among="binds").of(SINGLE).at_most(0.05),
         mean(measures.SATURATED_BURST, among="binds").of(SINGLE).at_most(0.05),
-        mean(measures.QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
+        mean(QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
     ),
 )
 
-OPTIMIZER = Study(
-    name="bursts",
-    question="Are bursts of the loss late in training instabilities of AdamW?",
-    base=OFTEN,
-    cells=(
+LOWER, FAST, SLOW = "a third of the rate from 8,000", "beta2 0.99", "beta2 0.9999"
+EPS, LARGE_EPS, NO_DECAY = "eps 1e-6", "eps 1e-5", "no decay"
+OPTIMIZER = study(
+    "bursts",
+    "Are bursts of the loss late in training instabilities of AdamW?",
+    (
         Cell(PAPER),
         Cell(LOWER, {"optim.later_lr": 1e-3 / 3, "optim.later_from": LATE_FROM}),
         Cell(FAST, {"optim.beta2": 0.99}),
@@ -70,9 +62,6 @@ OPTIMIZER = Study(
     ),
     seeds=16,
     first_seed=9100,
-    columns=MEANINGS,
-    observe=SpikeObserver,
-    of_curves=spike_columns,
     numbers=(BURSTS, LATE),
     ask=(
         mean(LATE, among="binds").of(LOWER, SLOW, EPS, LARGE_EPS).versus(PAPER, at_most=-3),
@@ -81,11 +70,13 @@ OPTIMIZER = Study(
     ),
 )
 
-SUDDEN = Study(
-    name="sudden",
-    question="Is the first rise as sudden if QK2 does not change, and do networks bind with a QK2 that never learned?",
-    base=OFTEN,
-    cells=(
+FREE, NEVER = "nothing frozen", "QK2 never trained"
+FROZEN_FROM, STEPS = 2000, 12_000
+FROZEN = {part: f"{part} frozen from {FROZEN_FROM:,} until {STEPS:,}" for part in ("QK2", "W_E")}
+SUDDEN = study(
+    "sudden",
+    "Is the first rise as sudden if QK2 does not change, and do networks bind with a QK2 that never learned?",
+    (
         Cell(FREE),
         *(
             Cell(label, {"optim.frozen": part, "optim.frozen_from": FROZEN_FROM, "optim.frozen_until": STEPS})
@@ -96,11 +87,8 @@ SUDDEN = Study(
     seeds=32,
     first_seed=9200,
     steps=STEPS,
-    columns=MEANINGS,
-    observe=SpikeObserver,
-    of_curves=spike_columns,
     outcomes=("adds", "binds", SHARP),
-    numbers=(SPIKES, measures.QK2_RISE, "binding at"),
+    numbers=(SPIKES, QK2_RISE, "binding at"),
     ask=(share(SHARP, among="binds").of(*FROZEN.values()).at_least(0.5), share("binds").of(NEVER).at_most(0.2)),
 )
 
@@ -111,20 +99,18 @@ BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """A panel for each study: the first rise by precision, late bursts by optimizer, spikes with frozen parts."""
-    panels: dict[str, Callable[[Axes, StudyTable], None]] = {
-        PRECISION.name: draw_rises, OPTIMIZER.name: draw_bursts, SUDDEN.name: draw_spikes
-    }  # fmt: skip
-    for axes, (name, table) in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
-        panels[name](axes, table)
+    rises, bursts, spikes = figure.subplots(1, 3)
+    draw_rises(rises, tables["spikes"])
+    draw_bursts(bursts, tables["bursts"])
+    draw_spikes(spikes, tables["sudden"])
 
 
 def draw_rises(axes: Axes, table: StudyTable) -> None:
     """The step of the first rise of each seed, in float32 and with more precision."""
-    single, at = table.cells[SINGLE].select("seed", measures.FIRST_AT), f"{measures.FIRST_AT}_right"
+    single = table.cells[SINGLE].select("seed", float32=FIRST_AT)
     for cell, color, marker in ((DOUBLE_LOSS, COLORS.blue, "s"), (DOUBLE, COLORS.vermilion, "o")):
-        both = single.join(table.cells[cell].select("seed", measures.FIRST_AT), on="seed").drop_nulls()
-        first = both[measures.FIRST_AT]
-        axes.plot(first, both[at], marker, color=color, markersize=4, markerfacecolor="none", label=cell)
+        both = single.join(table.cells[cell].select("seed", precise=FIRST_AT), on="seed").drop_nulls()
+        axes.plot(both["float32"], both["precise"], marker, color=color, label=cell, markersize=4, fillstyle="none")
     axes.axline((0, 0), slope=1, color=COLORS.ink, linewidth=0.6)
     axes.set(xlim=(0, None), ylim=(0, None), xlabel="step of the first rise, float32", ylabel="with more precision")
     axes.set_title("the first rise of each seed")

@@ -142,9 +142,6 @@ STUCK = (
             ("banned", rule.BANNED, "a variable in a banned slot"),
         )
     ),
-    Claim.ours("stuck-twice-the-literal",
-               f"{NETWORK} answers twice the literal if the variable is in the second slot and banned from it.",
-               share("twice_the_literal", rule.BANNED), AtLeast(0.9)),
     Claim.ours("stuck-no-name-in-layer-1", f"{NETWORK}: in layer 1 `=` does not attend to the variable's slot.",
                attention_to_name, AtMost(0.05), f"{ONE}; the value is the mean weight.",
                paper="attends to both operands"),

@@ -125,8 +125,6 @@ class WithoutNames:
     """Predicted from the same values in random order, with all names permuted within their groups."""
     clear: Bool[Tensor, " n"]
     """Not nearly a tie: the logits of the best two answers differ by more than 1."""
-    twice_the_literal: Bool[Tensor, " second"] | None
-    """The literal counted twice; of sums with one variable, which comes second."""
 
 
 @torch.no_grad()
@@ -159,16 +157,8 @@ def without_names(
             same_group=same_group,
             predicted=predicted,
             clear=best[:, 0] - best[:, 1] > 1,
-            twice_the_literal=_is_twice(task, tokens, answers) if name == BANNED else None,
         )
     return by_set
-
-
-def _is_twice(task: Task, tokens: Int[Tensor, "B T"], answers: Int[Tensor, " B"]) -> Bool[Tensor, " second"]:
-    """Whether the answer is twice the literal, for the sequences with the variable second."""
-    second = roles(task, tokens).is_variable[:, 1]
-    literal = tokens[second, operand_slots(task)[0]]
-    return answers[second] == answer_of(task, (literal, literal))
 
 
 @torch.no_grad()

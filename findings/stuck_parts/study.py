@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -11,11 +12,8 @@ from assignadd.study import Cell, Study, StudyTable, share
 
 PARTS = ("W_E", "QK1", "OV1", "QK2", "OV2", "MLP2")
 LAYER_1 = PARTS[:3]
-SEEDS = range(21_000, 21_160)
 RUN, STEPS = "before-stuck-parts", 15_000  # README.md has the command that trains the run
-# Written by stuck.py once the run is trained; until then, every network is taken.
-STUCK_FILE = Path(__file__).with_name("stuck.json")
-STUCK = json.loads(STUCK_FILE.read_text()) if STUCK_FILE.exists() else list(SEEDS)
+STUCK = json.loads(Path(__file__).with_name("stuck.json").read_text())  # written by stuck.py once the run is trained
 # Data that the network has not been trained on; initial weights of another seed than its own.
 TRAINED = tuple({"start.network": f"{RUN}:{seed}", "seed.split": seed, "seed.data": seed + 1000} for seed in STUCK)
 WITH_RESET = tuple(
@@ -29,10 +27,14 @@ def reset(part: str, frozen: bool = True) -> str:
     return f"{part} reset{', frozen' * frozen}"
 
 
+def held(part: str) -> dict[str, Any]:
+    """Settings with which a part keeps the weights that it starts with."""
+    return {"optim.frozen": part, "optim.frozen_until": STEPS}
+
+
 def cell(part: str, frozen: bool) -> Cell:
     """Stuck networks with a part at initial weights of another seed, frozen until the end or trained like the rest."""
-    held = {"optim.frozen": part, "optim.frozen_until": STEPS} if frozen else {}
-    return Cell(reset(part, frozen), {"start.part": part, **held}, WITH_RESET)
+    return Cell(reset(part, frozen), {"start.part": part} | (held(part) if frozen else {}), WITH_RESET)
 
 
 STUDY = Study(
@@ -54,6 +56,24 @@ STUDY = Study(
     ),
 )
 
+# The networks of the run census-six that never bind, each trained six times; the split tells which one it is.
+UNIT = "seed.split"
+OF_SIX = tuple({"start.network": f"census-six:{seed}", UNIT: seed} for _ in range(6) for seed in (1, 2, 15))
+AS_TRAINED = Study(
+    "plateau",
+    "Is a stuck network freed if a part is frozen as it is?",
+    cells=(
+        Cell("stuck, as it is", models=OF_SIX),
+        *(Cell(f"stuck, {part} its own, frozen", held(part), OF_SIX) for part in PARTS),
+    ),
+    seeds=len(OF_SIX),
+    first_seed=6000,
+    steps=STEPS,
+    unit=UNIT,
+    ask=(share("binds").of(*(f"stuck, {part} its own, frozen" for part in PARTS)).at_most(0.5),),
+)
+
+STUDIES = (STUDY, AS_TRAINED)
 SIZE = (6.0, 3.0)
 
 

@@ -5,13 +5,10 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.dynamics import BINDING
 from assignadd.figure import COLORS, draw_intervals
-from assignadd.ledger import AtLeast, Measured
-from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, share
+from assignadd.study import PAPER, Cell, Study, StudyTable, share
 
 BINDS = share("binds")
-SETTINGS = "The paper's task, network and settings"
 
 
 def raised(rate: float) -> str:
@@ -79,12 +76,6 @@ def frozen(part: str, until: int = 2000) -> Cell:
     return Cell(f"{part} until {until:,}", {"optim.frozen": part, "optim.frozen_until": until})
 
 
-def frozen_later(part: str, first: int, last: int) -> Cell:
-    """A part keeps the weights that it has at one step until another."""
-    settings = {"optim.frozen": part, "optim.frozen_from": first, "optim.frozen_until": last}
-    return Cell(f"{part} frozen from {first:,} until {last:,}", settings)
-
-
 FREE = "nothing frozen"
 PARTS = tuple(map(frozen, ("W_E", "QK1", "OV1", "QK2", "OV2")))
 # Addition is learned in the first thousand steps with the paper's settings, binding most often after four thousand.
@@ -101,39 +92,6 @@ PARTS_STUDY = Study(
     ),
 )
 
-AS_IN_THE_PAPER = "as in the paper"
-LITERALS_FROM = (500, 2000, 8000)
-WITHHELD = tuple(Cell(f"no literal sums until {step:,}", {"optim.literals_from": step}) for step in LITERALS_FROM)
-LATER = tuple(frozen_later(part, a, a + 2000) for part in ("QK1", "MLP2") for a in (2000, 4000))
-
-
-def binds_without_literals(table: StudyTable) -> Measured | None:
-    """The share of networks that bind at step 8,000, at which literal sums come, in the evaluation then."""
-    accuracies = table.values(WITHHELD[-1].label, f"{BINDING.set} at {LITERALS_FROM[-1]}")
-    if len(accuracies) < 2:
-        return None
-    return Measured.share(int((accuracies >= BINDING.level).sum()), len(accuracies), "networks")
-
-
-ORDER = Study(
-    "order",
-    "Does the ability to add literals block binding, can binding come first, and must a part be frozen early?",
-    (Cell(AS_IN_THE_PAPER), *WITHHELD, *LATER),
-    seeds=32,
-    early_steps=LITERALS_FROM,
-    early=(BINDING.set, "0-var train", "0-var add-restricted"),
-    ask=(
-        BINDS.of(*(cell.label for cell in WITHHELD)).versus(AS_IN_THE_PAPER, at_least=0),
-        Computed(
-            "binds-without-literals",
-            "Without any literal sums, at least half of the networks bind by step 8,000.",
-            binds_without_literals,
-            AtLeast(0.5),
-        ),
-        BINDS.of(*(cell.label for cell in LATER)).versus(AS_IN_THE_PAPER, at_least=0),
-    ),
-)
-
 AGAIN = Study(
     "again",
     "Do the changes after which all 32 seeds bound in `parts` and `training` do the same on other seeds?",
@@ -143,19 +101,18 @@ AGAIN = Study(
     ask=(BINDS.versus(PAPER, at_least=0.05),),
 )
 
-STUDIES = (RATE, SCALE, TRAINING, PARTS_STUDY, ORDER, AGAIN)
+STUDIES = (RATE, SCALE, TRAINING, PARTS_STUDY, AGAIN)
 
 SIZE = (10.5, 6.2)
-COLUMNS = (("rate", "scale"), ("training",), ("parts", "order", "again"))
+COLUMNS = (("rate", "scale"), ("training",), ("parts", "again"))
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share of the networks of each cell that bind, and that use banned slots; a line at the share that binds with
     the paper's settings."""
-    columns = [names for column in COLUMNS if (names := [name for name in column if name in tables])]
-    widths = [40 + max(len(cell) for name in names for cell in tables[name].cells) for names in columns]
-    parts = figure.subfigures(1, len(columns), squeeze=False, width_ratios=widths)[0]
-    for names, part in zip(columns, parts, strict=True):
+    widths = [40 + max(len(cell) for name in names for cell in tables[name].cells) for names in COLUMNS]
+    parts = figure.subfigures(1, len(COLUMNS), width_ratios=widths)
+    for names, part in zip(COLUMNS, parts, strict=True):
         heights = [2 + len(tables[name].cells) for name in names]
         panels = part.subplots(len(names), squeeze=False, sharex=True, height_ratios=heights)[:, 0]
         for name, axes in zip(names, panels, strict=True):

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import polars
 import pytest
 import torch
 from safetensors.numpy import load_file
@@ -14,7 +13,6 @@ from assignadd.measures import every_pair
 from assignadd.model import answer_logits, handmade, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import open_run, shipped
-from assignadd.study import StudyTable
 from assignadd.task import pair_split
 from assignadd.user_file import user_module
 from tests.independent.network import gathered, read_safetensors
@@ -78,35 +76,7 @@ def test_the_votes_of_a_shipped_network_are_those_of_plain_numpy():
     assert plain[v.VOTE_HELD_OUT] < -1.9 and plain[v.WITHOUT_VOTES] > 0.9 > 0.55 > plain[v.HELD_OUT_DOUBLES]
 
 
-def test_the_difference_of_the_operands_is_that_of_mean_residuals():
-    stack, N = initial_stack(SMALL, [0]), SMALL.task.modulus
-    _, cache = Transformer.from_stack(stack, 0).run_with_cache(every_pair([SMALL], SMALL_SEEN, 0).tokens[0])
-    r = cache["blocks.1.hook_resid_mid"][:, -1].numpy().reshape(N, N, -1)
-    first, second = r.mean(1) - r.mean((0, 1)), r.mean(0) - r.mean((0, 1))
-    expected = np.linalg.norm(first - second) / np.linalg.norm(first + second)
-    assert v.asymmetry_columns(stack, [SMALL], SMALL_SEEN)[0][v.ASYMMETRY] == pytest.approx(expected)
-    assert expected > 0.01
-
-
 def test_distance_irrelevance_of_a_pizza_and_a_clock():
     n = torch.arange(11)
     assert v.distance_irrelevance(((n - n[:, None]) % 11).double()) == pytest.approx(0)
     assert v.distance_irrelevance(((n + n[:, None]) % 11).double()) == pytest.approx(1)
-
-
-def test_the_correlation_is_that_of_ranks_among_networks_that_bind():
-    """Ranks 1 2 3 4 5 6 against 2 1 4 3 6 5: 1 - 6 * 6 / (6 * 35). A seventh network does not bind."""
-    values = {study.OPERANDS_DIFFER: [0.1, 0.2, 0.3, 0.4, 0.5, 60.0, 0.0]}
-    values |= {study.DOUBLES: [0.2, 0.1, 0.4, 0.3, 0.9, 0.8, 1.0], "binds": [True] * 6 + [False]}
-    frame = polars.DataFrame(values | {"cell": ["the paper's"] * 7})
-    found = study.rank_correlation(StudyTable(study.CAUSES, frame, {}))
-    assert found.value == pytest.approx(1 - 36 / 210) and found.n == 6
-    assert -1 < found.low < found.value < found.high < 1
-    assert study.rank_correlation(StudyTable(study.CAUSES, frame.head(4), {})) is None
-
-
-@pytest.mark.parametrize(("one", "two", "learned"), [(0.96, 0.96, True), (0.99, 0.94, False), (0.94, 0.99, False)])
-def test_trained_sums_are_those_of_one_and_of_two_variables_at_the_end(one, two, learned):
-    final = {"1-var train (final)": [None, one], "2-var train (final)": [None, two]}
-    rows = polars.DataFrame({"step": [20, 40], **final}, schema_overrides=dict.fromkeys(final, polars.Float32))
-    assert study.learned_column(rows, 512) == {study.LEARNED: learned}

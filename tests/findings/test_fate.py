@@ -6,16 +6,11 @@ import numpy as np
 import polars
 import pytest
 
-from assignadd import open_run
-from assignadd.stats import wilson
-from assignadd.study import StudyTable, share
-from assignadd.study.files import read_study
-from assignadd.study.table import study_records
-from assignadd.training.start import check_start
+from assignadd.study import StudyTable
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "fate"
-sources, frozen, replaced, study = (user_module(FOLDER / f"{n}.py") for n in ("sources", "frozen", "replaced", "study"))
+sources, study = (user_module(FOLDER / f"{name}.py") for name in ("sources", "study"))
 
 
 def table(binds: np.ndarray, repeated: np.ndarray, **early: np.ndarray) -> StudyTable:
@@ -103,35 +98,3 @@ def test_networks_count_by_when_and_whether_they_bind():
     rows = {"cell": "raised at 4,000", "binding at": at, "binds": [True, True, True, False, True, False]}
     found = study.comes_to_bind(4000, StudyTable(study.WHEN, polars.DataFrame(rows), {}))
     assert (found.value, found.n) == (0.5, 4)
-    curve = polars.DataFrame({"step": [7750, 8000, 8250, 9000], "1-var train": [0.99, 0.94, 0.97, 0.95]})
-    assert frozen.bound_columns(curve, 512) == {"binds at 8000": False, "binds at 9000": True}
-    assert frozen.bound_columns(curve[:1], 512) == {"binds at 8000": None, "binds at 9000": None}
-    outcomes = {"as it is": [True, True, True, False, False], "OV1 reset, frozen": [True, False, False, True, None]}
-    rows = [
-        {"cell": c, "seed": 8000 + i, "binds": b} for c, o in outcomes.items() for i, b in enumerate(o) if b is not None
-    ]
-    reset = StudyTable(replaced.RESET, polars.DataFrame(rows), {})
-    kept = replaced.binding("OV1", as_it_is=True, frozen=True, table=reset)
-    assert (kept.value, kept.n) == (pytest.approx(1 / 3), 3)
-    assert replaced.binding("OV1", as_it_is=False, frozen=True, table=reset) is None  # one network is too few
-
-
-def test_parts_come_from_networks_that_bind_and_are_given_to_those_that_do_not():
-    six = open_run("census-six")
-    bind = {row["seed"] for row in six.metrics()[-6:] if row["accuracy"]["1-var train"] >= 0.95}
-    assert bind == set(replaced.BIND) and {member.seed for member in six.members} - bind == set(replaced.STUCK)
-    check_start([member.config(replaced.PLATEAU.config) for member in replaced.PLATEAU.sweep(seeds=1).cells])
-    for cell in replaced.RESET.cells:
-        assert [model["start.network"] for model in cell.models] == [f"before-reset:{s}" for s in range(8000, 8032)]
-        assert not {model["seed.data"] for model in cell.models} & set(replaced.RESET_SEEDS)
-
-
-def test_networks_that_are_trained_several_times_are_the_units():
-    """Three networks, the first trained four times and the others twice: their shares are 3/4, 1/2 and 0."""
-    binds = [True, True, True, False, True, False, False, False]
-    rows = {"cell": replaced.UNCHANGED, "seed.split": [1, 1, 1, 1, 2, 2, 15, 15], "binds": binds}
-    found = StudyTable(replaced.PLATEAU, polars.DataFrame(rows), {}).measured(share("binds"), replaced.UNCHANGED)
-    ends = wilson(1.25, 3)
-    assert (found.value, found.low, found.high, found.n) == (pytest.approx(1.25 / 3), ends.low, ends.high, 3)
-    records = study_records(read_study(replaced.PLATEAU, FOLDER))
-    assert {(r.n, r.verdict) for r in records} == {(3, "undecided")}

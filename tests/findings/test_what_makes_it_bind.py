@@ -19,15 +19,6 @@ def outcomes(study, cell, *columns):
     return [frame[column].to_numpy() for column in columns]
 
 
-def test_networks_that_bind_before_they_see_literals_are_counted_then():
-    """Not by what became of them later."""
-    rows = {"cell": "no literal sums until 8,000", "1-var train at 8000": [0.94, 0.95, 1.0, None], "binds": [True] * 4}
-    found = FINDING.binds_without_literals(StudyTable(FINDING.ORDER, polars.DataFrame(rows), {}))
-    assert (found.value, found.n) == (pytest.approx(2 / 3), 3)
-    one = StudyTable(FINDING.ORDER, polars.DataFrame(rows)[:1], {})
-    assert FINDING.binds_without_literals(one) is None
-
-
 def test_the_rate_that_later_studies_raise_to_is_the_middle_one_of_the_best():
     """Of the rates at which most seeds both bind and add: the rule by which .002 was chosen for other studies."""
     succeeded = {}
