@@ -111,7 +111,7 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share of the networks of each cell that bind, and that use banned slots; a line at the share that binds with
     the paper's settings."""
     widths = [40 + max(len(cell) for name in names for cell in tables[name].cells) for names in COLUMNS]
-    parts = figure.subfigures(1, len(COLUMNS), width_ratios=widths)
+    parts = figure.subfigures(1, len(COLUMNS), squeeze=False, width_ratios=widths)[0]
     for names, part in zip(COLUMNS, parts, strict=True):
         heights = [2 + len(tables[name].cells) for name in names]
         panels = part.subplots(len(names), squeeze=False, sharex=True, height_ratios=heights)[:, 0]
