@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
+import torch
 from beartype import BeartypeConf, beartype
 
 check = beartype(
@@ -26,7 +27,7 @@ SCOPE = jaxtyped("context")  # an axis has one size in it
 
 
 def checked(decorated=None, *, typechecker):
-    """A function or dataclass that checks its signature at each call, unless jaxtyping is switched off at that time."""
+    """A function or dataclass that checks its signature at each call, unless jaxtyping is off then, or torch compiles."""
     if decorated is None:
         return lambda decorated: checked(decorated, typechecker=typechecker)
     if inspect.isclass(decorated):
@@ -43,7 +44,7 @@ def checked(decorated=None, *, typechecker):
     @wraps(decorated)
     def call(*args, **kwargs):
         __tracebackhide__ = True
-        if jaxtyping.config.jaxtyping_disable:
+        if jaxtyping.config.jaxtyping_disable or torch.compiler.is_compiling():
             return decorated(*args, **kwargs)
         if not shapes:
             return with_checks(*args, **kwargs)

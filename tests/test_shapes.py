@@ -48,6 +48,12 @@ class Pair:
     other: Float[Tensor, " a"]
 
 
+def test_compiled_functions_are_not_checked():
+    """torch.compile cannot follow the check; networks of other architectures are compiled on a GPU."""
+    compiled = torch.compile(product, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2, 3), torch.ones(3, 4)), torch.full((2, 4), 3.0))
+
+
 def test_what_fits_passes():
     assert product(torch.ones(2, 3), torch.ones(3, 4)).shape == (2, 4)
     assert first(torch.ones(3)) == 7  # an axis of the same name has another size in a function that is called

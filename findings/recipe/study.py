@@ -181,7 +181,24 @@ CONFIRM_LARGER = study(
         share("binds").of(LARGER).at_least(0.9),
     ),
 )
-STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, CONFIRM_LARGER)
+TWO_A_BAN, ONE_A_BAN = "two variables a ban", "one variable a ban"
+MEETING = study(
+    "recipe-meeting",
+    "If every two variables meet in training, do most networks that bind answer all six test sets?",
+    (
+        Cell(TWO_A_BAN, LARGER_WEIGHTS),
+        Cell(ONE_A_BAN, {**LARGER_WEIGHTS, "task.banned_first": "a", "task.banned_second": "g"}),
+    ),
+    seeds=64,
+    first_seed=28_200,
+    ask=(
+        share(ALL_SETS, among="binds").of(ONE_A_BAN).versus(TWO_A_BAN, at_least=0.2),
+        share(ALL_SETS, among="binds").of(ONE_A_BAN).at_least(0.9),
+    ),
+)
+STUDIES: tuple[Study, ...] = (
+    SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, CONFIRM_LARGER, MEETING,
+)  # fmt: skip
 
 SIZE = (7.5, 2.6)
 
