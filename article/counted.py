@@ -17,8 +17,7 @@ import polars
 
 from assignadd.paper.binding.claims import PATTERNS
 from assignadd.paper.generalisation.seeds import SIX_SETS, achieved, in_final_exam
-from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check
+from assignadd.paper.theory.theorem import Setting, check
 from assignadd.stats import AtLeast, lowest, wilson
 from assignadd.sweeps import SeedCurves, shipped_population
 

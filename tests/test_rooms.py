@@ -141,7 +141,7 @@ def test_measures_do_not_plot_and_the_theory_stands_alone():
         found = imports(path.read_text())
         if module.startswith("assignadd.measures"):
             assert not any(name.startswith("matplotlib") for name in found), module
-        alone = ("setting", "theorem", "composition")
+        alone = ("theorem", "composition")
         if module in {f"assignadd.paper.theory.{name}" for name in alone}:
             ours = {name.split(".")[1] for name in found if name.startswith("assignadd.")}
             assert ours <= {"config", "stats", "paper"}, module

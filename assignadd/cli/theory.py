@@ -54,7 +54,7 @@ class Theory(Parallel, Printing):
         threads = self.cores
         from assignadd.paper.theory.claims import paper_statements, training_records
         from assignadd.paper.theory.composition import beta_points, required_balance
-        from assignadd.paper.theory.setting import Setting
+        from assignadd.paper.theory.theorem import Setting
         from assignadd.runs.files import claim_folder
         from assignadd.training.trainer import prepare
 
@@ -151,7 +151,7 @@ def _beta_parts(points: Sequence[BetaPoint]) -> list[Table | str]:
     that step shortened so that both operands get the same attention.
     """
     from assignadd.paper.theory.composition import beta_in_words, most_assignments
-    from assignadd.paper.theory.setting import FACTOR
+    from assignadd.paper.theory.theorem import FACTOR
 
     s = points[0].s  # N, T, V and alpha are the same at all points
     most = most_assignments(s)

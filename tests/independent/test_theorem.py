@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check
+from assignadd.paper.theory.theorem import Setting, check
 from assignadd.paper.theory.theorem import remainder as closed_form
 from tests.independent import theorem
 from tests.independent.theorem import Sizes

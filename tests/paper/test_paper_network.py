@@ -9,7 +9,7 @@ from assignadd.network import networks_of
 from assignadd.paper.ledger import CLAIMS, chosen, paper_network
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import TRAINING, paper_statements
-from assignadd.paper.theory.setting import Setting
+from assignadd.paper.theory.theorem import Setting
 
 ASKED = {c.id: c for c in CLAIMS if c.measure is not None}
 

@@ -16,7 +16,7 @@ from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import paper_statements
-from assignadd.paper.theory.setting import Setting
+from assignadd.paper.theory.theorem import Setting
 from assignadd.report.reproduction import POPULATIONS, SECTIONS
 from assignadd.stats import HOLDS
 from assignadd.sweeps.population import shipped_populations

@@ -25,7 +25,7 @@ from assignadd.paper.theory.real_gradient import (
     informative_steps,
     theory_gradient_of,
 )
-from assignadd.paper.theory.setting import FACTOR, W_0, Setting
+from assignadd.paper.theory.theorem import FACTOR, W_0, Setting
 from assignadd.stats import NOT_APPLICABLE, AtLeast, decided, median_interval
 
 LABEL = "thm:c1"

@@ -3,7 +3,7 @@
 A sequence has K = |tau| assignments of different variables at any of the T - 3 positions before the operands, one of
 them of the first operand, which is a variable; the assigned numbers and the second operand are uniform. W_0 and its
 gradient treat all variables, numbers and these positions alike, so the attention depends on K only, and only the
-numbers are drawn at random. W is a key-query matrix, (d, 1 + V) as in `setting`.
+numbers are drawn at random. W is a key-query matrix, (d, 1 + V) as in `theorem`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError
-from assignadd.paper.theory.setting import DTYPE, W_0, M, Setting
-from assignadd.paper.theory.theorem import Check, after_step, check, eta, gradient
+from assignadd.paper.theory.theorem import DTYPE, W_0, Check, M, Setting, after_step, check, eta, gradient
 from assignadd.stats import Measured
 
 DRAWS, SCAN_DRAWS = 20_000, 300  # sequences for an accuracy: at one beta, and at each of many
@@ -77,7 +76,8 @@ def operand_lead(s: Setting, W: Tensor) -> float:
     """Score of the second operand minus that of the first operand's assignment.
 
     With one assignment M(z) is largest at n + m exactly when neither of the two has more than twice the other's
-    attention (2 c_n c_m against c_n^2 and c_m^2), that is, when this is between -log 2 and log 2.
+    attention (M is 2 c_n c_m there, for attentions c_n and c_m, and c_n^2 at 2n and c_m^2 at 2m), that is, when this
+    lead is between -log 2 and log 2.
     """
     scores = scores_with(s, W, 1)
     return float(scores[s.T - 2] - scores[0])
@@ -173,7 +173,7 @@ def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
 
     `chosen` says of every point whether it is chosen.
     """
-    changes = np.flatnonzero(np.diff([False, *chosen, False]))
+    changes = np.flatnonzero(np.diff([False, *chosen, False]))  # the first of a range, the first behind it, and so on
     firsts = changes[::2]  # the first point of each range
     lasts = changes[1::2] - 1
     ranges = [f"{points[i].beta:.2f} to {points[j].beta:.2f}" for i, j in zip(firsts, lasts, strict=True)]

@@ -16,8 +16,7 @@ from assignadd.network import Network
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, PURPLE, SHADE, VERMILION
 from assignadd.paper.theory.composition import BetaPoint, beta_points, most_assignments
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
-from assignadd.paper.theory.setting import FACTOR, Setting
-from assignadd.paper.theory.theorem import MEMORY_NORM
+from assignadd.paper.theory.theorem import FACTOR, MEMORY_NORM, Setting
 
 
 @dataclass(frozen=True)

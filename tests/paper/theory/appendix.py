@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from assignadd.paper.theory.setting import DTYPE, M, Setting
+from assignadd.paper.theory.theorem import DTYPE, M, Setting
 
 
 def query(s: Setting) -> list[int]:

@@ -11,8 +11,7 @@ from assignadd.ledger.claim import CANNOT
 from assignadd.paper.theory import claims, composition, theorem
 from assignadd.paper.theory.claims import OfTraining, of_training, paper_statements, training_records
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
-from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check
+from assignadd.paper.theory.theorem import Setting, check
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, Measured
 
 SMALL = Setting(N=13, T=10, V=4)

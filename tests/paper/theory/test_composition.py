@@ -7,8 +7,7 @@ import torch
 
 from assignadd.config import ConfigError
 from assignadd.paper.theory import composition as c
-from assignadd.paper.theory.setting import W_0, Setting
-from assignadd.paper.theory.theorem import after_step, check
+from assignadd.paper.theory.theorem import W_0, Setting, after_step, check
 from tests.paper.theory.appendix import F_alpha, attention, augmented_inputs
 
 SMALL = Setting(N=13, T=10, V=4)

@@ -8,7 +8,7 @@ from assignadd.figure.style import figure
 from assignadd.paper.theory import figures
 from assignadd.paper.theory.composition import beta_points
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
-from assignadd.paper.theory.setting import Setting
+from assignadd.paper.theory.theorem import Setting
 
 SMALL = Setting(N=13, T=10, V=4)
 

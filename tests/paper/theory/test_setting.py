@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from assignadd.config import ConfigError
-from assignadd.paper.theory.setting import W_0, M, Setting
+from assignadd.paper.theory.theorem import W_0, M, Setting
 from tests.paper.theory.appendix import attention, augmented_inputs
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.paper.theory import theorem
-from assignadd.paper.theory.setting import W_0, Setting
+from assignadd.paper.theory.theorem import W_0, Setting
 from tests.paper.theory.appendix import population_loss, query
 
 SETTINGS = [Setting(5, 6, 3, 0.5), Setting(6, 5, 2, 0.1, 1.3), Setting(2, 5, 2, 1.0), Setting(4, 7, 4, 30.0)]
