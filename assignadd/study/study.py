@@ -93,7 +93,7 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
 
 
 def _dotted_name(name: str) -> str:
-    """The dotted name of a setting: `lr` is `optim.lr`; a ConfigError where no section or several have the name."""
+    """The dotted name of a setting (`lr` is `optim.lr`); an error unless exactly one section has the name."""
     candidates = [f"{section}.{name}" for section in SECTIONS if f"{section}.{name}" in SETTINGS]
     if len(candidates) != 1:
         raise ConfigError("grid", name, "the name of one setting, such as lr, d_mlp or seen_fraction")
@@ -215,7 +215,7 @@ class Study:
     question: str
     cells: tuple[Cell, ...]
     seeds: int
-    """Networks in each cell that has no settings for each of them."""
+    """Networks in each cell without `models`."""
     steps: int = 15_000
     ask: tuple[Question | Computed, ...] = ()
     first_seed: int = 0
@@ -250,26 +250,22 @@ class Study:
             example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         labels = [cell.label for cell in self.cells]
-        asked_labels: set[str | None] = set()
+        unknown_labels: set[str] = set()
         for question in self.ask:
             if isinstance(question, Question):
-                asked_labels.update((*question.number.cells, question.other))
-        unknown_labels = asked_labels - {*labels, None}
+                number = question.number
+                unknown_labels |= {*number.cells, question.other or labels[0]} - {*labels}
+                for column in (number.column, number.among or number.column):
+                    self._check_column(column)
         if len(set(labels)) < len(labels) or unknown_labels:
-            raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
-        for question in self.ask:
-            if isinstance(question, Question):
-                self._check_column(question.number.column)
-                self._check_column(question.number.among)
+            raise ConfigError("ask", sorted(unknown_labels), f"labels of the cells of {self.name}, each once")
 
-    def _check_column(self, column: str | None) -> None:
-        """Refuses, before anything is trained, a question about a column that the table will not have."""
-        makes_its_own = self.of_curves or self.early or self.task or self.network  # any column may be among these
-        if column is None or column in self.labels or column.endswith(")") or makes_its_own:
+    def _check_column(self, column: str) -> None:
+        """Refuses a question about a column that the table will not have."""
+        has_any_column = self.of_curves or self.early or self.task or self.network  # names are known after training
+        if column in self.labels or column.endswith(")") or has_any_column:
             return
-        accepted = (
-            f"a column of the table, such as {', '.join(map(repr, self.outcomes))}, or 'NAME (final)' of a measure"
-        )
+        accepted = f"a column of the table, such as {self.outcomes[0]!r}, or 'NAME (final)' of a measure"
         raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))
 
     @property
@@ -288,18 +284,23 @@ class Study:
 
         With `tf32`, matrix products on a GPU round to TF32 (`numerics.tf32`).
         """
-        n_seeds = self.seeds if seeds is None else seeds
-        if not 1 <= n_seeds <= 4096:
-            raise ConfigError("seeds", n_seeds, "a whole number from 1 to 4096")
+        if seeds is not None and not 1 <= seeds <= 4096:
+            raise ConfigError("seeds", seeds, "a whole number from 1 to 4096")
         optim = replace(self.base.optim, steps=self.steps if steps is None else steps)
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
+        return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
+
+    def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
+        """Each network with the label of its cell; `seeds` replaces the study's number of networks in a cell.
+
+        A cell that lists the settings of its networks has no more networks than it lists.
+        """
         members = []
         for cell in self.cells:
-            # A cell that lists the settings of its networks has no more networks than it lists.
-            settings_of_networks = cell.models[:seeds] if cell.models else ({},) * n_seeds
+            settings_of_networks = cell.models[:seeds] or ({},) * (seeds or self.seeds)
             for i, settings in enumerate(settings_of_networks):
-                members.append(Member(self.first_seed + i, {**cell.settings, **settings}))
-        return Sweep(self.name, config, tuple(members), self.observer)
+                members.append((cell.label, Member(self.first_seed + i, {**cell.settings, **settings})))
+        return members
 
     @property
     def observer(self) -> Observer | None:
@@ -310,8 +311,8 @@ class Study:
 
     @property
     def n_models(self) -> int:
-        """Networks in all cells."""
-        return sum(len(cell.models) or self.seeds for cell in self.cells)
+        """The number of networks in all cells."""
+        return len(self._members())
 
     @property
     def settings_within_cells(self) -> tuple[str, ...]:
@@ -321,20 +322,16 @@ class Study:
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
-        return self._label_of_settings[member.settings]
+        return self._labels[member.settings]
 
     @cached_property
-    def _label_of_settings(self) -> dict[tuple[tuple[str, Any], ...], str]:
-        """The labels of the cells by the settings of the networks in them."""
-        labels = {}
-        for cell in self.cells:
-            for settings in cell.models or ({},):
-                labels[Member(0, {**cell.settings, **settings}).settings] = cell.label  # in a Member's order
-        return labels
+    def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
+        """The label of each network's cell, by the network's settings."""
+        return {member.settings: label for label, member in self._members()}
 
 
 class FinalMeasures(SweepObserver):
-    """Measures the networks as in any sweep, and after the last step also by a function of the study."""
+    """The measures of any sweep, and after the last step also those of a function `columns` of the study."""
 
     def __init__(self, columns: Columns, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen)

@@ -1,4 +1,4 @@
-"""The table of a study, a row per model with what became of it and when; and the study's statements, judged by it."""
+"""The table of a study, a row per network with its outcomes and onsets; and the study's statements, judged by it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 if TYPE_CHECKING:
     import polars
 
-CELL = "cell"  # the column with the label of a model's cell
+CELL = "cell"  # the column with the label of a network's cell
 # As in `dynamics.phases`, for any number of operands.
 TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
 BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
-# Outcomes of a network other than `binds`: the sets of the final exam on which it must reach a level, all of them.
+# Outcomes of a network other than `binds`: the sets of the final exam on all of which it must reach a level.
 OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "refines": (BANNED_SETS, THRESHOLD),
     "learned": (TRAINED_SETS[:2], THRESHOLD),  # one variable, and two
-    # Of tasks with hops alone.
-    "follows 1 link": (("1-var 1 link",), THRESHOLD),
+    "follows 1 link": (("1-var 1 link",), THRESHOLD),  # of tasks with hops
     "follows 2 links": (("1-var 2 links",), THRESHOLD),
 }
-# When a skill came to last: the sets and the level, as in `dynamics.phases`.
+# The onset of a skill: the sets and the level, as in `dynamics.phases`.
 ONSETS = {
     "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "binding at": (TRAINED_SETS, THRESHOLD),
@@ -52,7 +51,7 @@ ONSETS = {
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
-    """The models of a study and where they come from."""
+    """The networks of a study and where they come from."""
 
     study: Study
     frame: polars.DataFrame
@@ -60,42 +59,40 @@ class StudyTable:
 
     @cached_property
     def cells(self) -> dict[str, polars.DataFrame]:
-        """The models of each cell, by its label, in the order of the study."""
+        """The networks of each cell, by its label, in the order of the study."""
         return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
 
     def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
-        """The values of a column in one cell, of all models that have one, or of those with the outcome `among`."""
-        rows = self._models(cell, among)
+        """The values of a column over the networks of one cell that have one, or those with the outcome `among`."""
+        rows = self._networks(cell, among)
         if column not in rows.columns:
             return np.empty(0)
         return rows[column].drop_nulls().to_numpy().astype(float)
 
     def unit_means(self, cell: str, column: str, unit: str, among: str | None = None) -> np.ndarray:
-        """For each value of the setting `unit`, the mean of a column over the models of one cell with that value."""
-        rows = self._models(cell, among).drop_nulls(column)
-        values = rows[column].cast(float).to_numpy()
-        units = rows[unit].to_numpy()  # (models,), like `values`
+        """The mean of a column over the networks of one cell with the same value of the setting `unit`, (values,)."""
+        rows = self._networks(cell, among).drop_nulls(column)
+        values, units = rows[column].cast(float).to_numpy(), rows[unit].to_numpy()  # (networks,) each
         return np.array([values[units == value].mean() for value in np.unique(units)])
 
-    def _models(self, cell: str, among: str | None) -> polars.DataFrame:
-        """The models of one cell, those with the outcome `among` alone if it is given."""
-        models = self.cells[cell]
-        return models if among is None else models.filter(models[among])
+    def _networks(self, cell: str, among: str | None) -> polars.DataFrame:
+        """The networks of one cell, or those of them with the outcome `among`."""
+        networks = self.cells[cell]
+        return networks if among is None else networks.filter(networks[among])
 
     def measured(self, number: Number, cell: str) -> Measured | None:
         """A share or a mean over the networks of one cell, with Wilson's or Student's interval; None if fewer than two.
 
         Networks that share the study's `unit`, such as a split, are not independent: they count once, with their mean.
         """
-        unit = self.study.unit  # if not None, networks with the same value of this setting are trained several times
+        unit = self.study.unit
         if unit is None:
-            values = self.values(cell, number.column, number.among)
+            values, counted_on = self.values(cell, number.column, number.among), "networks"
         else:
-            values = self.unit_means(cell, number.column, unit, number.among)
+            values, counted_on = self.unit_means(cell, number.column, unit, number.among), "networks trained again"
         n = len(values)
         if n < 2:
             return None
-        counted_on = "networks" if unit is None else "networks trained again"
         if number.kind == "share":  # each value is 1 or 0, or the share of a unit's networks with the outcome
             return Measured.share(float(values.sum()), n, counted_on)
         interval = mean_interval(values.tolist())
@@ -144,14 +141,11 @@ def statements(study: Study) -> list[Statement]:
 def _statement(study: Study, question: Question, cell: str) -> Statement:
     """The statement that a question makes about one cell: about its number, or the difference from another cell's."""
     number, other = question.number, question.other
-
-    def measured(table: StudyTable) -> Measured | None:
-        return table.measured(number, cell) if other is None else table.difference(number, cell, other)
-
-    id = f"{study.name}-{slug(number.column)}-{slug(cell)}"
-    if other is not None:
-        id += f"-than-{slug(other)}"
-    return Statement(id, sentence(question, cell, study.labels), question.rule, measured)
+    id, says = f"{study.name}-{slug(number.column)}-{slug(cell)}", sentence(question, cell, study.labels)
+    if other is None:
+        return Statement(id, says, question.rule, lambda table: table.measured(number, cell))
+    id += f"-than-{slug(other)}"
+    return Statement(id, says, question.rule, lambda table: table.difference(number, cell, other))
 
 
 def study_records(table: StudyTable) -> list[Record]:
@@ -169,24 +163,22 @@ def _record(statement: Statement, table: StudyTable) -> Record:
     if number is None:
         return record
     comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
-    return replace(
-        record, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
-        verdict=statement.rule.verdict(number), comment=comment,
-    )  # fmt: skip
+    verdict = statement.rule.verdict(number)
+    return replace(record, **vars(number), seeds=number.n, verdict=verdict, comment=comment)
 
 
 def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> polars.DataFrame:
-    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
+    """A row per network of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
     import polars
 
-    not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
+    not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of another name
     columns = sweep_table.columns
     exams = [name for name in columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
     n = sweep.config.record.eval_sequences
-    key = ["seed", *map(column_of, sweep.varied)]  # the columns that tell models apart
+    key = ["seed", *map(column_of, sweep.varied)]  # the columns that tell networks apart
     labels = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
     rows = []
-    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one model, by step
+    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one network, by step
         last = evaluations.row(-1, named=True)
         rows.append(
             {CELL: labels[tuple(last[column] for column in key)], "seed": last["seed"]}
@@ -198,56 +190,56 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
         )
     place_of_cell = {cell.label: place for place, cell in enumerate(study.cells)}
     rows.sort(key=lambda row: (place_of_cell[row[CELL]], row["seed"]))
+    early_columns = [early_column(name, step) for step in study.early_steps for name in study.early]
     types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
     types |= dict.fromkeys(("binds", *OUTCOMES), polars.Boolean) | {"doubles minus others": polars.Float64}
-    types |= {early_column(name, step): polars.Float32 for step in study.early_steps for name in study.early}
-    types |= dict.fromkeys((*exams, "loss"), polars.Float32)
+    types |= dict.fromkeys((*early_columns, *exams, "loss"), polars.Float32)
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
 
 
 def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
-    """The seed and the varied settings of a model, as the sweep's table has them."""
+    """The seed and the varied settings of a network, as the sweep's table has them."""
     config = member.config(sweep.config)
     return (member.seed, *(setting_of(config, name) for name in sweep.varied))
 
 
 def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
-    """The outcomes and onsets of a model, from its evaluations on `n` sequences a set; None for any its task lacks."""
+    """The outcomes and onsets of a network, from its evaluations on `n` sequences a set; None where its task has none.
+
+    `evaluations` has a row for each of them, by step.
+    """
     last = evaluations.row(-1, named=True)
     recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
-    tested = [name for name in recorded if evaluations[name].null_count() == 0]
-    curves = Curves(evaluations["step"].to_numpy(), {name: evaluations[name].to_numpy() for name in tested}, n)
+    accuracy = {name: evaluations[name].to_numpy() for name in recorded if evaluations[name].null_count() == 0}
+    curves = Curves(evaluations["step"].to_numpy(), accuracy, n)
     diverged = last["diverged_at"] is not None
-    outcomes: dict[str, Any] = {"steps": last["step"], "diverged": diverged}
-    outcomes["binds"] = curves.binds and not diverged if curves.has([BINDING_SET]) else None
-    for name, (sets, level) in OUTCOMES.items():
-        outcomes[name] = _reaches(last, sets, level)
-    for name, (sets, level) in ONSETS.items():
-        onset = skill_onset(curves, sets, level)
-        outcomes[name] = None if onset is None else onset.step
-    outcomes["frequencies"] = last.get(final_column(FREQUENCIES))
+    onsets = {name: skill_onset(curves, sets, level) for name, (sets, level) in ONSETS.items()}
     doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
-    outcomes["doubles minus others"] = None
-    if doubles is not None and others is not None and not diverged:
-        outcomes["doubles minus others"] = doubles - others
-    outcomes["loss"] = last["loss"]
-    return outcomes
+    has_doubles = doubles is not None and others is not None and not diverged
+    return {
+        "steps": last["step"],
+        "diverged": diverged,
+        "binds": curves.binds and not diverged if curves.has([BINDING_SET]) else None,
+        **{name: _reaches(last, sets, level) for name, (sets, level) in OUTCOMES.items()},
+        **{name: onset and onset.step for name, onset in onsets.items()},
+        "frequencies": last.get(final_column(FREQUENCIES)),
+        "doubles minus others": doubles - others if has_doubles else None,
+        "loss": last["loss"],
+    }
 
 
 def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
-    """Whether a model reaches the level on all of these sets in its final exam, which is in its last row.
+    """Whether a network reaches the level on all of these sets in its final exam, which is in its last row.
 
     None where its task has none of the sets, False if it diverged.
     """
     exams = [last.get(final_column(name)) for name in sets]
     accuracies = [accuracy for accuracy in exams if accuracy is not None]
-    if not accuracies:
-        return None
-    return last["diverged_at"] is None and min(accuracies) >= level
+    return last["diverged_at"] is None and min(accuracies) >= level if accuracies else None
 
 
 def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]:
-    """The values of the study's early columns at its early steps; None where the model was not measured."""
+    """The values of the study's early columns at its early steps; None where the network was not measured."""
     values: dict[str, Any] = {}
     for step in study.early_steps:
         at_step = evaluations.filter(evaluations["step"] == step)  # one row or none

@@ -54,7 +54,7 @@ def test_it_is_made_from_all_checkpoints():
 # What is measured at checkpoints that are among the eleven.
 AT_THE_LAST = ("qk2-identity", "ov-mlp-99.94", "attn-l2-equal-to-values", "fourier-best-neuron", "mlp-prefers-doubles")
 AT_THE_SPIKES = ("first-spike-margin", "first-spike-weakly-diagonal", "first-spike-attention",
-                 "late-variable-qk1", "late-variable-qk1-token", "late-variable-fails")  # fmt: skip
+                 "late-variable-qk1", "late-variable-fails")  # fmt: skip
 
 
 def test_the_papers_checkpoints_say_so(paper_run):

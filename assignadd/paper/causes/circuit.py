@@ -3,19 +3,17 @@
 Section 5 describes how variables are looked up and added: four blocks of QK1 (figure qk0), OV1 of variables, QK2
 between copied variables (the identity block), OV2 of numbers at the network's frequencies, and MLP2, which reads only
 layer 2's attention output and is all that the unembedding reads. Section 7 (eq. init_w0) describes how literals are
-found: the last position p_T is a query in QK2 with a high score for the operand slots and for numbers. In the network,
-token `=` and last position always occur together, and training can divide a score between them, so this block is kept
-once for the row of the position only, and once for both rows.
+found: the last position p_T is a query in QK2 with a high score for the operand slots and for numbers. As token `=` and
+last position always occur together, this block is kept once for the row of the position only, and once for both rows.
 
 Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`).
-A part of the circuit is therefore a block of a table, and removing it means setting that block to zero.
+A part of the circuit is therefore a block of a table, and it is removed by setting that block to zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -34,10 +32,8 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import operand_slots
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences of each set: the circuit alone runs the network ten times.
-SEQUENCES = 2000
-# A part counts as needed if removing it costs this much accuracy on some evaluation set.
-LOSS = 0.1
+SEQUENCES = 2000  # of each evaluation set
+LOSS = 0.1  # a part counts as needed if removing it costs this much accuracy on some evaluation set
 # Names of rows of the results, by what is kept.
 WHOLE, SECTION_5, COMPLEMENT = "the network", "section 5's parts", "none of section 5's parts"
 SECTION_7, SECTION_7_EQUALS = "+ section 7's block, of the position", "+ section 7's block, of = and its position"
@@ -50,7 +46,7 @@ REMOVED = (QK1_EQUALS, QK1_NUMBERS, QK1_VARIABLES, QK1_POSITIONS, QK2_IDENTITY)
 
 @dataclass(frozen=True)
 class Kept:
-    """Masks of the table entries that are kept, and whether the paths around layer 2's attention and MLP2 are kept."""
+    """Masks of the table entries that are kept, and whether the residual around layer 2's attention and MLP2 is."""
 
     qk1: Bool[Tensor, "C C"]
     """Scores of layer 1, (query row, key row)."""
@@ -71,16 +67,17 @@ class Blocks:
     """Masks over the C = K + T table rows, and the named parts of the circuit built from them."""
 
     def __init__(self, task: Task):
-        """Makes masks of groups of rows, (C,), and from them those of blocks of scores, (query row, key row)."""
         vocabulary = Vocabulary(task)
         K = vocabulary.size  # the first K rows are tokens, the others positions
         self.C = K + task.length
+        # Groups of rows, (C,).
         self.none = self.rows([])
         self.numbers = self.rows(vocabulary.numbers)
         self.variables = self.rows(vocabulary.variables)
         self.slots = self.rows(K + slot for slot in operand_slots(task))
         prefix = self.rows(range(K, K + task.prefix))
         equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position
+        # Blocks of scores, (query row, key row).
         self.qk1 = {
             QK1_EQUALS: equals[:, None] & self.slots,
             QK1_NUMBERS: self.numbers[:, None] & self.variables,
@@ -88,11 +85,9 @@ class Blocks:
             QK1_POSITIONS: prefix[:, None] & prefix,
         }
         self.qk1_named = torch.stack(list(self.qk1.values())).any(0)  # all four blocks
-        # Layer 2 has C + 2 queries, what layer 1 copies of the C rows, then E_= and P_=; and 2C keys, the C rows, then
-        # what layer 1 copies of them. QK2's identity block: among both, the variables that layer 1 has copied.
-        queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,)
-        keys = torch.cat([self.none, self.variables])  # (2C,)
-        self.identity = queries[:, None] & keys
+        copied_queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,) as in `Kept.qk2`
+        copied_keys = torch.cat([self.none, self.variables])  # (2C,)
+        self.identity = copied_queries[:, None] & copied_keys
 
     def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
         """A mask of the table rows with these indices."""
@@ -101,23 +96,19 @@ class Blocks:
         return mask
 
     def literals(self, of_token: bool) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
-        """Section 7's block of QK2: the last position as the query of the operand slots and numbers.
-
-        With `of_token`, the token `=` is a query of them too.
-        """
+        """Section 7's block of QK2: slots and numbers as keys of the last position and, if `of_token`, of `=`."""
         queries = torch.cat([self.none, torch.tensor([of_token, True])])  # (C + 2,): the last two are token, position
         keys = torch.cat([self.slots | self.numbers, self.none])  # (2C,)
         return queries[:, None] & keys
 
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
-        ones = partial(torch.ones, dtype=torch.bool)
-        C = self.C
-        return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
+        sizes = ((self.C, self.C), (self.C,), (self.C + 2, 2 * self.C), (2 * self.C,), (n_frequencies,))
+        return Kept(*(torch.ones(size, dtype=torch.bool) for size in sizes))
 
 
 def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
-    """The parts that are kept in each row of the results, by the row's name; `frequencies` are the network's."""
+    """What is kept in each row of the results, by the row's name; `frequencies` are the network's."""
     blocks = Blocks(task)
     whole = blocks.everything(len(frequencies))
     number_outputs = torch.cat([blocks.numbers, blocks.none])
@@ -144,7 +135,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     token_and_position = full.embeddings[[Vocabulary(task).equals, C - 1]]
     queries = torch.cat([copied, token_and_position])  # (C + 2, d)
     scores = key_rows @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
-    scores_of_layer_1, scores_of_parts = scores.split([C, 2], 1)
+    scores_of_copies, scores_of_equals = scores.split([C, 2], 1)
     values = key_rows @ full.OV2 * keep.ov2[:, None]  # (2C, d)
     values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]  # the first N rows are numbers
     return replace(
@@ -155,7 +146,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
         equal_rows=equal_rows,
         key_rows=key_rows,
         queries_2=equal_rows @ full.QK2,
-        scores_2=torch.cat([scores_of_layer_1, scores_of_parts.sum(1, keepdim=True)], 1),  # (2C, C + 1)
+        scores_2=torch.cat([scores_of_copies, scores_of_equals.sum(1, keepdim=True)], 1),  # (2C, C + 1)
         outputs=torch.cat([equal_rows * keep.around, values]),  # (3C + 1, d)
     )
 
@@ -181,14 +172,15 @@ class CircuitAlone:
 
     @property
     def n(self) -> int:
+        """The number of sequences of each set."""
         return self.correct.shape[2]
 
     def answers(self, name: str) -> np.ndarray:
-        """Which sequences are answered correctly, (sets, sequences)."""
+        """Which sequences are answered correctly in the row `name`, (sets, sequences)."""
         return self.correct[self.names.index(name)]
 
     def accuracy(self, name: str) -> np.ndarray:
-        """The accuracy on each set, (sets,)."""
+        """The accuracy on each set in the row `name`, (sets,)."""
         return self.answers(name).mean(1)
 
     def with_variables(self, n_vars: int) -> np.ndarray:
@@ -196,10 +188,7 @@ class CircuitAlone:
         return np.array([name.startswith(f"{n_vars}-var") for name in self.sets])
 
     def relative(self, name: str) -> float:
-        """Mean accuracy over the sets divided by that of the whole network.
-
-        This is the faithfulness of the kept parts; for `COMPLEMENT` it is small if the named parts are complete.
-        """
+        """Faithfulness of the parts kept in the row `name`: their mean accuracy divided by the whole network's."""
         return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))  # not by 0
 
 

@@ -11,10 +11,8 @@ should hold it:
     sum             MLP2's output at `=`
 
 The activation is taken from the source prompt, the rest of the network runs on the base prompt, and the answer is
-compared with the program's (`pairs`). As a control, an activation is exchanged that should not hold the variable.
-
-In a network with more layers, layer 2 and MLP2 above are the last layer and its MLP, and layer 1's output is what all
-layers before the last wrote into the residual stream. With several heads an output is that of all heads.
+compared with the program's (`pairs`). In a network with more layers, layer 2 and MLP2 above are the last layer and its
+MLP, and layer 1's output is what all layers before the last wrote into the residual stream, all heads together.
 """
 
 from __future__ import annotations
@@ -69,17 +67,14 @@ def query_in_qk2(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B
 
 
 def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int = 0) -> Float[Tensor, "B N"]:
-    """The exchange of layer 2's output at `=` from the position of an operand's value.
-
-    With `earlier`, it is the output from the position that many places to the left; if there is none, nothing changes.
-    """
+    """The exchange of layer 2's output at `=` from the position `earlier` places to the left of an operand's value."""
     outputs = []
     for side in (base, source):
-        position = side.positions.position(f"{operand}_value") - earlier  # (B,); below 0 it gets no weight
+        position = side.positions.position(f"{operand}_value") - earlier  # (B,); if below 0, the weight is 0
         sequence = torch.arange(len(side.before))
         pattern = side.trace.attention(layer.stack.config.model.n_layers)  # (B, head, query, key); the last is `=`
         weight = pattern[sequence, :, -1, position] * (position >= 0)[:, None]  # (B, head)
-        # Attention that sees this one position alone, with the weight that it has in the whole pattern.
+        # The output of attention to this position alone.
         outputs.append(layer.attention_output(weight[..., None], side.before[sequence, position, None]))
     of_base, of_source = outputs
     return layer.logits(base.trace.resid_mid + (of_source - of_base))
@@ -95,7 +90,7 @@ def mlp2_output(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B 
     return layer.unembedded(base.trace.resid_post + (source.trace.mlp_out - base.trace.mlp_out))
 
 
-# The exchange of each alignment, and that of another activation, which should not hold the variable.
+# The exchange of each alignment and, as a control, that of another activation, which should not hold the variable.
 EXCHANGES: dict[str, Exchange] = {
     "binding tag": partial(layer_1_output, roles=("assigned",)),
     "operand query": partial(layer_1_output, roles=("equals",)),
@@ -117,33 +112,36 @@ ELSEWHERE: dict[str, Exchange] = {
 
 
 def defined_alignments(config: Config) -> list[str]:
-    """The alignments that are defined for an architecture: without an MLP after the last layer there is no `sum`."""
+    """The names of the alignments that an architecture has: without an MLP after the last layer there is no `sum`."""
     return [name for name in EXCHANGES if name != "sum" or not lacking(config, LAST_MLP)]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """For one alignment and one model, whether the network gave the program's answer on each pair."""
+    """For one alignment and one model, whether the network gave the program's answer on each pair of prompts."""
 
     hits: Bool[Tensor, " n"]
     base_vars: Int[Tensor, " n"]
+    """Number of variables in the sum of the base."""
     source_vars: Int[Tensor, " n"]
-    """Number of variables in the sums of base and source."""
 
     @property
     def n(self) -> int:
+        """The number of pairs."""
         return len(self.hits)
 
     @property
     def count(self) -> int:
+        """The number of pairs answered as the program does."""
         return int(self.hits.sum())
 
     @property
     def accuracy(self) -> float:
-        """Interchange accuracy: the share of pairs answered as the program does."""
+        """Interchange accuracy: the share of pairs answered as the program does; NaN without pairs."""
         return self.count / self.n if self.n else float("nan")
 
     def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
+        """The outcome on the chosen pairs."""
         return Outcome(self.hits[chosen], self.base_vars[chosen], self.source_vars[chosen])
 
     def with_variables(self, n_vars: int) -> Outcome:
@@ -152,10 +150,9 @@ class Outcome:
 
 
 class Interchange:
-    """Interchange accuracies of models that share a task and a split, on fixed pairs of prompts for every alignment."""
+    """Interchange interventions on models that share a task and a split, on about n pairs of prompts per alignment."""
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int):
-        """Draws about n pairs of prompts, and makes the pairs of every alignment from them."""
         task = config.task
         base, source = prompts(config, seen, n)
         both_values = value_pairs(task, base, source, (True, True))
@@ -172,28 +169,23 @@ class Interchange:
 
     @torch.no_grad()
     def __call__(self, model: Stack, exchanges: Mapping[str, Exchange] = EXCHANGES) -> dict[str, Outcome]:
-        """The outcomes for one model (a stack with M = 1), by alignment, of those that the architecture has."""
+        """The outcomes of these exchanges for one model (a stack with M = 1), by alignment."""
         require(model.config, "interchange", SECOND_LAYER)
         layer = LastLayer(model)
         task = model.config.task
         outcomes = {}
         for name in [name for name in defined_alignments(model.config) if name in exchanges]:
             pairs = self.pairs[name]
-            outcomes[name] = Outcome(
-                hits=answers_after(layer, exchanges[name], pairs) == pairs.answer,
-                base_vars=count_variables(task, pairs.base),
-                source_vars=count_variables(task, pairs.source),
-            )
+            hits = answers_after(layer, exchanges[name], pairs) == pairs.answer
+            outcomes[name] = Outcome(hits, count_variables(task, pairs.base), count_variables(task, pairs.source))
         return outcomes
 
 
 def answers_after(layer: LastLayer, exchange: Exchange, pairs: Pairs) -> Int[Tensor, " n"]:
     """The answers to the base prompts with an activation taken from the source prompts."""
-    answers = []
-    for base, source in zip(pairs.base.split(CHUNK), pairs.source.split(CHUNK), strict=True):
-        logits = exchange(layer, side(layer, base), side(layer, source))
-        answers.append(logits.argmax(-1))
-    return torch.cat(answers)
+    chunks = zip(pairs.base.split(CHUNK), pairs.source.split(CHUNK), strict=True)
+    logits = [exchange(layer, side(layer, base), side(layer, source)) for base, source in chunks]
+    return torch.cat(logits).argmax(-1)
 
 
 def side(layer: LastLayer, tokens: Int[Tensor, "B T"]) -> Side:
@@ -203,9 +195,7 @@ def side(layer: LastLayer, tokens: Int[Tensor, "B T"]) -> Side:
     return Side(Positions(layer.stack.config.task, tokens), trace, before, before - layer.embedded(tokens))
 
 
-# Pairs of prompts for an intervention: 95 % intervals are within .014, and every verdict on the shipped networks is the
-# one that 20,000 give.
-PROMPTS = 5000
+PROMPTS = 5000  # pairs of prompts: 95 % intervals are within .014
 
 
 @per_network()
@@ -222,13 +212,13 @@ def interchange_of(network: Network) -> dict[str, Outcome]:
 
 @per_network()
 def elsewhere_of(network: Network) -> dict[str, Outcome]:
-    """As a control, the outcomes if an activation is exchanged that should not hold the variable, by alignment."""
+    """The outcomes of the exchanges in `ELSEWHERE`, a control, by alignment."""
     return _interchange(network)(network.stack, ELSEWHERE)
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
-    """As another control, the outcomes on this network's initial weights, by alignment."""
+    """The outcomes on the weights that training of this network started from, another control, by alignment."""
     return _interchange(network)(untrained(network.config))
 
 

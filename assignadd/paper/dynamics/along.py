@@ -1,4 +1,8 @@
-"""Measures along training that several claims share: at evaluations, at checkpoints, and on both sides of a spike."""
+"""Measures along training that several claims share: at evaluations, at checkpoints, and on both sides of a spike.
+
+`along`, `along_spike` and `at` make the measure of a claim, a function of a network alone, from a function with more
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ BEFORE, AFTER = 0, 1
 
 
 def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, *arguments)` as a measure that looks at all evaluations; None where there is only one."""
+    """The claim's measure `measure(network, *arguments)`, over all evaluations of training; None with only one."""
 
     @uses(lambda network: curves_of(network).steps.tolist())
     def measured_along_training(network: Network) -> Measured | None:
@@ -30,9 +34,9 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
 
 
 def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, spike, *arguments)` as a measure; None where there is no such spike.
+    """The claim's measure `measure(network, spike, *arguments)`; None where training has no such spike.
 
-    `which` is `first_spike` or `second_spike`.
+    `which` is the name of a field of `Phases`: `first_spike` or `second_spike`.
     """
 
     def measured_at_spike(network: Network) -> Measured | None:
@@ -43,9 +47,9 @@ def along_spike(which: str, measure: Callable[..., Measured | None], *arguments:
 
 
 def at(checkpoints: Callable[[Network], Steps], measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """`measure(network, steps, *arguments)` as a measure; None where there are no such checkpoints.
+    """The claim's measure `measure(network, steps, *arguments)`; None where there are no such checkpoints.
 
-    `steps` are those of the checkpoints that `checkpoints` chooses, such as `around_first_spike`.
+    `checkpoints` chooses the steps, as `around_first_spike` does.
     """
 
     @uses(checkpoints)

@@ -41,24 +41,23 @@ ROUNDED = 0.995
 
 
 def in_order(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
-    """`skill_delay` of one network: positive where the `earlier` sets are learned before the `later` ones."""
+    """Steps from learning the `earlier` sets to learning the `later` ones (`skill_delay`), negative in other order."""
     return skill_delay(curves_of(network), earlier, later)
 
 
 def number_of_phases(network: Network) -> Measured:
-    """The number of phases of training; the lower end counts those that are certain in spite of evaluation noise."""
+    """The number of phases of training; the low end of its interval counts those that are no evaluation noise."""
     phases = phases_of(network)
     onsets = [onset for onset in (phases.addition, phases.binding, phases.refinement) if onset is not None]
-    # An onset without a latest possible step may be due to the noise of the evaluations.
-    n_certain = sum(onset.high is not None for onset in onsets)
+    n_certain = sum(onset.high is not None for onset in onsets)  # None: the onset may be noise
     return Measured(value=len(onsets), low=n_certain, high=len(onsets), n=3, unit="phases looked for")
 
 
 def before_binding(set_name: str) -> Measure:
-    """The measure of the accuracy on a set just before the first spike, or at the end of training without a spike.
+    """The claim's measure of the accuracy on a set just before the first spike; at the end of training without one.
 
-    Accuracy is measured on new sequences at the last checkpoint before the spike. Without a checkpoint near it, it is
-    that of the last evaluation, which may have too few sequences to tell 99 % from 100 %.
+    It is measured on new sequences at the last checkpoint before the spike; without one near it, it is that of the last
+    evaluation, on fewer sequences.
     """
     evalset = next(evalset for evalset in EVAL_SETS if evalset.name == set_name)
 
@@ -95,10 +94,10 @@ def after_second_phase(network: Network) -> Steps:
 
 
 def probe(network: Network, steps: Steps, training_steps: int | None) -> Measured:
-    """The test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
+    """The test accuracy of the probe for the variable at assigned numbers, at the checkpoint `steps[0]`.
 
-    The probe is trained for this number of steps, or until it converges if that is None. The interval counts sequences,
-    which have several numbers each, so it is conservative (see `measures.columns`).
+    The probe is trained for `training_steps`, or until it converges if that is None. The interval is conservative: it
+    counts sequences, which have several numbers each.
     """
     tokens = exam_of(network, ONE_VARIABLE).tokens
     accuracy = float(probe_l1_var_from_num(network.stack_at(steps[0]), tokens, training_steps))
@@ -106,7 +105,7 @@ def probe(network: Network, steps: Steps, training_steps: int | None) -> Measure
     return Measured.share(round(accuracy * n_tested), n_tested, "sequences")
 
 
-PLATEAU = Between(0.8, 0.99)
+PLATEAU = Between(0.8, 0.99)  # of the routing measures between the spikes, by the paper
 
 
 def between_spikes(network: Network) -> Steps:
@@ -121,8 +120,8 @@ def between_spikes(network: Network) -> Steps:
 def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
     """The share of checkpoints whose number fulfils a rule; `measured` has the number of each.
 
-    The interval reaches from the share of checkpoints whose whole interval fulfils the rule to the share of those whose
-    interval does not exclude it.
+    It is at least the share for which the rule holds by the interval of the number, and at most that for which it does
+    not fail.
     """
     n = len(measured)
     by_value = [rule.verdict(Interval(number.value, number.value)) for number in measured]
