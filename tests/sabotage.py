@@ -165,8 +165,6 @@ PATCHES = (
     Patch("biases", "runs/transformer_lens.py", "if tensor.count_nonzero():", "if False:",
           "runs/test_transformer_lens.py"),
     Patch("keys", "runs/config_json.py", "if key in values:", "if False:", "runs/test_config_json.py"),
-    Patch("paths", "paper/causes/paths.py", "written.addcmul_(self._any(receiving_roles), change)", "written += change",
-          "paper/causes/test_paths.py"),
     Patch("no-locks", "runs/atomic.py", " and not _python_has_locks():", ":",
           "runs/test_lock.py -k without_locks"),
     Patch("cell-once", "sweeps/results.py", "places[run.config].pop(member, None)", "places[run.config].get(member)",

@@ -47,7 +47,6 @@ NO_POPULATION = (
     "`assignadd sweep`."
 )
 NO_SEED = "The population has no seed to which this applies, too few of them, or no rise with the setting."
-LAST_LAYER = "In this network layer 2 and MLP2 are the last layer, and layer 1 is all layers before it."
 ANOTHER_TASK = "This population has another task or architecture than the paper."
 
 
@@ -103,8 +102,6 @@ class Claim:
     """Which sweep `population_measure` reads, `fraction` or `two_var`; if empty, the census."""
     detail: Callable[[Network], str] | None = None
     """More about one network, in words."""
-    of_last_layer: bool = False
-    """Whether layer 2 and MLP2 stand for the last layer in networks with another number of layers."""
     if_binding: bool = True
     """Whether the claim is about networks that bind: a network that does not cannot be tested on it."""
     readings: tuple[Reading, ...] = ()
@@ -211,8 +208,6 @@ def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: b
         sentences.append(claim.comment)
     if is_another_task:
         sentences.append(ANOTHER_TASK)
-    if first is not None and claim.of_last_layer and first.config.model.n_layers != 2:
-        sentences.append(LAST_LAYER)
     if first is not None and claim.detail is not None:
         sentences.append(f"Seed {first.seed}: {claim.detail(first)}.")
     return " ".join(filter(None, sentences))

@@ -43,7 +43,7 @@ QUESTIONS = (
         "It is right on {share} of the sums of held-out pairs.", "The paper says {paper}.",
     ),
     Question(
-        "Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention"),
+        "Does = find the two numbers?", "attn-l2-equal-to-values", ("attention",),
         "In layer 2 `=` attends most to the two numbers in {share} of the sequences.",
         "The paper says that it does so consistently.",
     ),

@@ -215,7 +215,6 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
     diverged = last["diverged_at"] is not None
     onsets = {name: skill_onset(curves, sets, level) for name, (sets, level) in ONSETS.items()}
     doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
-    has_doubles = doubles is not None and others is not None and not diverged
     return {
         "steps": last["step"],
         "diverged": diverged,
@@ -223,7 +222,7 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
         **{name: _reaches(last, sets, level) for name, (sets, level) in OUTCOMES.items()},
         **{name: onset and onset.step for name, onset in onsets.items()},
         "frequencies": last.get(final_column(FREQUENCIES)),
-        "doubles minus others": doubles - others if has_doubles else None,
+        "doubles minus others": None if diverged or doubles is None or others is None else doubles - others,
         "loss": last["loss"],
     }
 

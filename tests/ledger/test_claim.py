@@ -101,7 +101,6 @@ def test_a_record_says_more_where_there_is_a_number_and_about_the_first_network_
     assert judge(made, models(None, 0.95), "").comment == "Much. Seed 1: has 0.95."
     assert "Much." not in judge(made, models(None), "").comment
     assert judge(replace(made, rule=None), models(0.95), "").comment == "Much."
-    assert judge(claim(of_last_layer=True), models(0.95), "").comment == "", "a network of two layers"
     ours = Claim.ours("x", "It does.", made.measure, made.rule, detail=made.detail)
     assert judge(ours, models(0.95), "").comment == "Seed 0: has 0.95."
 

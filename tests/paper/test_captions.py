@@ -8,7 +8,7 @@ from assignadd.paper.binding.figures import (
     qk0pos_and_qk1_caption,
 )
 from assignadd.paper.causes.circuit import QK1_EQUALS, QK2_IDENTITY, SECTION_5, SECTION_7, WHOLE
-from assignadd.paper.causes.figures import CircuitData, CircuitOnlyData, circuit_caption, circuit_only_caption
+from assignadd.paper.causes.figures import CircuitOnlyData, circuit_only_caption
 from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_measures_caption
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
@@ -63,9 +63,7 @@ def test_scores_that_match_nothing():
     )  # position 0 wins, which is before position 1 alone
 
 
-def test_a_circuit_without_effects():
-    data = CircuitData(["embedding"], ["first"], ["value"], ["="], np.array([0.01]))
-    assert "0 of 1 paths are drawn" in circuit_caption(data)
+def test_parts_with_less_accuracy_than_the_network():
     names = [WHOLE, SECTION_5, SECTION_7, QK1_EQUALS, QK2_IDENTITY]
     only = CircuitOnlyData([""] * 5, names, ["0-var train"], np.ones((5, 1)), np.array([1, 0.25, 0.5, 0.75, 0.125]), 10)
     said = circuit_only_caption(only)

@@ -21,7 +21,7 @@ OTHER = {"n_layers": 3, "n_heads": 2, "d_mlp": (8, None, 24), "norm": "rms", "bi
 CONFIG = Member(0).config(replace(SMOKE, model=replace(SMOKE.model, **OTHER)))
 STACK = random_stack(CONFIG)
 RECORDS = {record.label: record for record in (*MECHANISM, *CAUSES, *DYNAMICS)}
-NOT_DEFINED = {"cosine_sim_combined", "fourier_shares", "qk0", "qk0pos_and_qk1", "circuit", "circuit_only"}
+NOT_DEFINED = {"cosine_sim_combined", "fourier_shares", "qk0", "qk0pos_and_qk1", "circuit_only"}
 OF_THE_RUN = {"early", "late", "cues"}  # no spike in random weights, and no binding
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
@@ -204,4 +203,4 @@ APPENDIX_C = Claim(
     "answer: 0.5 in M_k. On n + n both terms of M_k fall on the right answer, yet held-out doubles are what networks "
     "that bind answer worst.",
 )
-ADDITION = tuple(replace(claim, of_last_layer=True) for claim in (*CIRCUIT, *SIMILARITY, *FOURIER))
+ADDITION = (*CIRCUIT, *SIMILARITY, *FOURIER)

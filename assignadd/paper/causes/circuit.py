@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -103,8 +104,8 @@ class Blocks:
 
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
-        sizes = ((self.C, self.C), (self.C,), (self.C + 2, 2 * self.C), (2 * self.C,), (n_frequencies,))
-        return Kept(*(torch.ones(size, dtype=torch.bool) for size in sizes))
+        ones, C = partial(torch.ones, dtype=torch.bool), self.C
+        return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
 
 
 def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:

@@ -1,12 +1,11 @@
 """Claims on causes: what interventions on one network say where the paper shows cosines, probes and patterns.
 
-Activations are exchanged between two prompts, parts of the circuit are kept and removed, and paths are replaced by
-their mean (sections 5.1, 5.2 and 7). Controls of the exchanges are in `assignadd intervene interchange`.
+Activations are exchanged between two prompts, and parts of the circuit are kept and removed (sections 5.1, 5.2 and 7).
+Controls of the exchanges are in `assignadd intervene interchange`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
@@ -16,7 +15,6 @@ from assignadd.network import Network
 from assignadd.paper.addition.claims import has_two_variables
 from assignadd.paper.causes import circuit
 from assignadd.paper.causes.interchange import Outcome, interchange_of
-from assignadd.paper.causes.paths import LAYER_1, PAPER_PATHS, path_answers
 from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_share
 
 PAIRS, SEQUENCES = "pairs of prompts", "sequences"  # what is counted
@@ -84,27 +82,6 @@ def loss_without(network: Network, removed: str) -> Measured | None:
     alone = circuit.circuit_alone_of(network)
     by_set = zip(alone.answers(circuit.WHOLE), alone.answers(removed), strict=True)
     return highest(Measured.paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
-
-
-def loss_outside_paper_paths(network: Network) -> Measured | None:
-    """The largest loss of accuracy from replacing a path that the paper does not describe by its mean."""
-    answers = path_answers(network)
-    outside = [correct for path, correct in answers.patched.items() if path not in PAPER_PATHS]
-    return highest(Measured.paired_difference(answers.whole.numpy(), correct.numpy(), SEQUENCES) for correct in outside)
-
-
-def largest_outside(network: Network) -> str:
-    """Of the paths that the paper does not describe, the one with the largest effect, in words."""
-    effects = path_answers(network).effects
-    path = max((path for path in effects if path not in PAPER_PATHS), key=lambda path: effects[path])
-    receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
-    return f"the largest effect is that of {path.sender} at {path.role} on {receiver}, {effects[path]:.3f}"
-
-
-def only_paper_paths(network: Network) -> Measured | None:
-    """Accuracy with all paths replaced at once that the paper does not describe, divided by the whole network's."""
-    answers = path_answers(network)
-    return paired_share(answers.paper_only.numpy(), answers.whole.numpy(), SEQUENCES)
 
 
 MECHANISM = "section 5.2"
@@ -202,14 +179,4 @@ CIRCUIT_ALONE = (
     ),
 )  # fmt: skip
 
-PATHS = (
-    Claim("paths-story", "section 5.2",
-          "On sums with one variable, no path that the paper does not describe changes the accuracy by more than 0.1.",
-          IMPLIED, loss_outside_paper_paths, AtMost(0.1),
-          "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside,
-          readings=(Reading("all-others", "If all other paths are replaced at once, at least 90 % of the network's "
-                            "accuracy is left (with the network's own attention in layer 1).", AtLeast(0.9),
-                            only_paper_paths),)),
-)  # fmt: skip
-
-CAUSES = tuple(replace(claim, of_last_layer=True) for claim in (*INTERCHANGE, *CIRCUIT_ALONE, *PATHS))
+CAUSES = (*INTERCHANGE, *CIRCUIT_ALONE)

@@ -1,171 +1,23 @@
-"""Figures `circuit`, `circuit_only` and `interchange` (ours): what each path, the named parts and activations do."""
+"""Figures `circuit_only` and `interchange` (ours): what the parts of the circuit that the paper names do, and what its
+activations hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
-from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, SHARES, VERMILION
+from assignadd.palette import BLUE, ORANGE, SHARES, VERMILION
 from assignadd.paper.causes.circuit import REMOVED, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
-from assignadd.paper.causes.paths import (
-    EMBEDDING,
-    KEY,
-    LAYER_1,
-    LAYER_2,
-    LOGITS,
-    MLP2,
-    QUERY,
-    VALUE,
-    Path,
-    path_answers,
-)
 from assignadd.stats import wilson
 from assignadd.task.evalsets import LABELS
-
-LEAST = 0.03  # of the accuracy: smaller effects are not drawn
-# Of arrows, by their receivers.
-COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK, LOGITS: INK}
-# The roles of tokens, from the top of a column to its bottom.
-ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
-# Where the components stand that have no row for each role, and where arrows to layer 2 end: (x, y), y downwards.
-PORTS = {
-    QUERY: (1.95, 7.6), KEY: (1.95, 1.6), VALUE: (1.95, 5.2), LAYER_2: (2.32, 4.6), MLP2: (3.0, 4.6),
-    LOGITS: (3.65, 4.6),
-}  # fmt: skip
-# The titles of the columns, by their x.
-TITLES = {0.0: "embeddings, by role", 1.0: "layer 1's output", 2.13: "layer 2", 3.0: "MLP2", 3.65: "logits"}
-
-
-@dataclass(frozen=True)
-class CircuitData(FigureData):
-    senders: list[str]
-    roles: list[str]
-    receivers: list[str]
-    at: list[str]
-    effect: np.ndarray  # (paths,): accuracy lost without the path
-
-
-def circuit_data(effects: Mapping[Path, float]) -> CircuitData:
-    """The paths in a fixed order with the accuracy that is lost without each."""
-    paths = sorted(effects, key=lambda path: (path.sender, path.role, path.receiver, path.at))
-    return CircuitData(
-        senders=[path.sender for path in paths],
-        roles=[path.role for path in paths],
-        receivers=[path.receiver for path in paths],
-        at=[path.at for path in paths],
-        effect=np.array([effects[path] for path in paths]),
-    )
-
-
-def circuit_caption(data: CircuitData) -> str:
-    """The number of paths that are drawn, and the three with the largest effects, in words."""
-    sizes = np.abs(data.effect)
-    n_drawn = int((sizes >= LEAST).sum())
-    largest = []
-    for i in np.argsort(-sizes, kind="stable")[:3]:
-        largest.append(f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({data.effect[i]:.2f})")
-    return f"Here {n_drawn} of {len(data.effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
-
-
-def draw_circuit(data: CircuitData, axes: Axes) -> None:
-    """Draws a box for each component, and an arrow with its number for each path with a visible effect."""
-    paths = zip(data.senders, data.roles, data.receivers, data.at, data.effect.tolist(), strict=True)
-    arrows = []
-    for sender, role, receiver, at, effect in paths:
-        if abs(effect) >= LEAST:
-            arrows.append(_Arrow(_place(sender, role), _place(receiver, at), effect, COLOURS[receiver]))
-    connected = {arrow.start for arrow in arrows} | {arrow.end for arrow in arrows}
-    for role in ORDER:
-        embedding, layer_1 = _place(EMBEDDING, role), _place(LAYER_1, role)
-        _draw_box(axes, embedding, role, connected=embedding in connected)
-        if layer_1 in connected:  # other boxes of this column would stand in the way of arrows past it
-            _draw_box(axes, layer_1, role)
-    for name, place in PORTS.items():
-        if name == LAYER_2:
-            _draw_box(axes, place, "attention\nof =", height=7.0)
-        else:
-            _draw_box(axes, place, name)
-    for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
-        tail, head = arrow.points(np.array([0.0, 1.0]))
-        line: Any = {"linewidth": 0.6 + 3.2 * abs(arrow.effect), "alpha": 0.85, "shrinkA": 0, "shrinkB": 0, "zorder": 2}
-        tip = "-|>,head_length=3.2,head_width=1.6"
-        axes.add_patch(FancyArrowPatch(tail, head, arrowstyle=tip, color=arrow.color, **line))
-        label: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}, "zorder": 5}
-        axes.text(x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, **label)
-    for x, title in TITLES.items():
-        axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
-    axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
-    axes.set_axis_off()
-
-
-def _place(component: str, role: str) -> tuple[float, float]:
-    """The place (x, y) of a component: embeddings and layer 1 are the columns 0 and 1, with a row for each role."""
-    if component in PORTS:
-        return PORTS[component]
-    return (1.0 if component == LAYER_1 else 0.0), float(ORDER.index(role))
-
-
-def _half_width(x: float) -> float:
-    """Half the width of a box in the column at x; those of embeddings and layer 1, at 0 and 1, have long words."""
-    return 0.25 if x < 1.5 else 0.15
-
-
-def _draw_box(axes: Axes, place: tuple[float, float], text: str, connected: bool = True, height: float = 0.6) -> None:
-    """Draws the box of a component; pale if no arrow is drawn to or from it."""
-    x, y = place
-    corner, width = (x - _half_width(x), y - height / 2), 2 * _half_width(x)
-    face, edge, linewidth = ("white", INK, 0.9) if connected else (PALE, GREY, 0.5)
-    look: Any = {"facecolor": face, "edgecolor": edge, "linewidth": linewidth, "zorder": 3}
-    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle="round,pad=0.02,rounding_size=0.06", **look))
-    axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if connected else GREY, zorder=4)
-
-
-@dataclass(frozen=True)
-class _Arrow:
-    start: tuple[float, float]  # (x, y) of the middle of a box
-    end: tuple[float, float]
-    effect: float
-    color: str
-
-    def points(self, shares: np.ndarray) -> np.ndarray:
-        """The points at these shares of the way from the edge of the first box to that of the second, (n, 2)."""
-        start_x, start_y = self.start
-        end_x, end_y = self.end
-        tail = np.array([start_x + _half_width(start_x) + 0.02, start_y])
-        head = np.array([end_x - _half_width(end_x) - 0.02, end_y])
-        return tail + shares[:, None] * (head - tail)
-
-
-ASPECT = 4.0  # a unit of x is as long on paper as this many units of y
-HALF_LABEL = 0.13  # half the width of a number, in units of x
-
-
-def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
-    """A place (x, y) on each arrow for its number, far from other arrows and from numbers placed before."""
-    lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]  # (60, 2) each
-    placed: list[np.ndarray] = []
-    for i, arrow in enumerate(arrows):
-        half_label = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
-        # Neither on a box nor on the arrow's head; on a short arrow around its middle.
-        shares = np.linspace(min(half_label, 0.4), max(1 - 2 * half_label, 0.5), 40)
-        candidates = arrow.points(shares)  # (40, 2)
-        nowhere = np.full((1, 2), np.inf)  # in case there is nothing else
-        obstacles = np.concatenate([nowhere, *lines[:i], *lines[i + 1 :], *(place[None] for place in placed)])
-        distances = np.linalg.norm((candidates[:, None] - obstacles) * (ASPECT, 1.0), axis=-1).min(1)
-        # A distance of 0.6 is enough; among places with that, the one nearest to the middle of the arrow.
-        score = np.minimum(distances, 0.6) - 0.1 * np.abs(shares - 0.45)
-        placed.append(candidates[int(score.argmax())])
-    return placed
-
 
 KEPT_GROUP, REMOVED_GROUP = "parts together (+: added to section 5's)", "one part removed"
 
@@ -301,14 +153,6 @@ def draw_interchange(data: InterchangeData, axes: Axes) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=3, handletextpad=0.3, columnspacing=1.0)
 
 
-CIRCUIT_FIGURE = FigureRecord(
-    "circuit", "The whole circuit, path by path",
-    "How much accuracy on sums with one variable is lost when a single path carries its mean over tokens of the "
-    "same role. The wider an arrow, the more is lost; effects below .03 are not drawn, and embeddings without "
-    "a drawn path are pale.",
-    lambda s: circuit_data(path_answers(s.model).effects), on_axes(draw_circuit), height=4.4,
-    width=7.0, found=circuit_caption,
-)  # fmt: skip
 CIRCUIT_ONLY_FIGURE = FigureRecord(
     "circuit_only", "The circuit alone",
     "Accuracy with the parts of section 5 and nothing else, and with the block of QK2 added that finds literal "

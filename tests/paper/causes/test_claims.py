@@ -27,7 +27,6 @@ from tests.interventions.small import CONFIG, HANDMADE, SEEN
 NOT_THE_HAND_MADE = {
     "circuit-section-5", "circuit-section-5:literals", "circuit-section-7", "circuit-section-7:literals",
     "circuit-section-7-equals", "circuit-needs-numbers-variables", "circuit-needs-positions-variables",
-    "paths-story", "paths-story:all-others",
 }  # fmt: skip
 
 

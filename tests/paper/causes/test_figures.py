@@ -1,7 +1,5 @@
 """The figures on causes draw the numbers they are given."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 
@@ -9,15 +7,12 @@ from assignadd.figure.style import figure, save
 from assignadd.model.stack import initial_stack
 from assignadd.paper.causes.circuit import QK2_IDENTITY, SECTION_5, WHOLE, CircuitAlone
 from assignadd.paper.causes.figures import (
-    circuit_data,
     circuit_only_data,
-    draw_circuit,
     draw_circuit_only,
     draw_interchange,
     interchange_data,
 )
 from assignadd.paper.causes.interchange import ELSEWHERE, Interchange
-from assignadd.paper.causes.paths import EMBEDDING, KEY, LAYER_1, LOGITS, MLP2, VALUE, Path
 from assignadd.report.reproduction import CAUSES
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
@@ -60,31 +55,5 @@ def test_circuit_only():
         assert {"parts together (+: added to section 5's)", "one part removed"} <= set(written(axes))
 
 
-def test_circuit():
-    paths = {Path(EMBEDDING, "first", VALUE): 0.5, Path(EMBEDDING, "PAD", VALUE): 0.001, Path(MLP2, "=", LOGITS): 0.97}
-    data = circuit_data(paths)
-    assert sorted(data.effect) == sorted(paths.values()) and len(data.senders) == 3
-    with figure(7, 4.4) as made:
-        axes = made.add_subplot()
-        draw_circuit(data, axes)
-        assert {"0.50", "0.97"} <= set(written(axes)) and "0.00" not in written(axes)  # what is worth nothing
-
-
-def test_numbers_on_arrows_that_lie_close_do_not_cover_each_other():
-    """With the paths of `small-trajectory` through the rows of the operands."""
-    effects = {
-        ("first", KEY, "="): 0.43, ("first", VALUE, "="): 0.47, ("first", LAYER_1, "="): 0.18,
-        ("first", LAYER_1, "second"): 0.09, ("second", KEY, "="): 0.34, ("second", VALUE, "="): 0.47,
-        ("second", LAYER_1, "="): 0.47,
-    }  # fmt: skip
-    with figure(7, 4.4) as made:
-        axes = made.add_subplot()
-        draw_circuit(circuit_data({Path(EMBEDDING, *words): effect for words, effect in effects.items()}), axes)
-        made.draw_without_rendering()
-        numbers = [text.get_window_extent() for text in axes.texts if text.get_text().startswith("0.")]
-    assert len(numbers) == len(effects)
-    assert not any(one.overlaps(other) for one, other in combinations(numbers, 2))
-
-
 def test_every_figure_has_a_name_of_its_own():
-    assert [record.label for record in CAUSES] == ["circuit", "interchange", "circuit_only"]
+    assert [record.label for record in CAUSES] == ["interchange", "circuit_only"]
