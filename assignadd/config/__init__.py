@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from assignadd.config.errors import ConfigError as ConfigError
-from assignadd.config.errors import UsageError
+from assignadd.config.errors import UsageError, did_you_mean
 from assignadd.config.errors import UserError as UserError
 from assignadd.config.task import Task as Task
 from assignadd.config.task import TaskFile as TaskFile
@@ -381,7 +381,7 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     changes: dict[str, dict[str, Any]] = {}  # by section, then by field
     for name, value in settings.items():
         if name not in SETTINGS:
-            raise ConfigError(name, value, "the dotted name of a setting, such as optim.lr or model.n_heads")
+            raise ConfigError(name, value, f"the name of a setting, such as optim.lr{did_you_mean(name, SETTINGS)}")
         section, _, field_name = name.partition(".")
         changes.setdefault(section, {})[field_name] = value
     # All sections are replaced at once, as their checks may depend on each other.

@@ -1,7 +1,4 @@
-"""The one way files get written: a new file replaces the old one whole and synced, or nothing is changed.
-
-Everything in a run folder that is created, replaced, appended to or removed passes through here.
-"""
+"""The one way files get written: a new file replaces the old one whole and synced, or nothing is changed."""
 
 from __future__ import annotations
 
@@ -18,11 +15,10 @@ from assignadd.config.errors import RunError
 
 # The name of a file that is being written: `.config.json.0a1b2c3d.tmp` becomes `config.json`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # no space, or none within the user's quota
 RENAMES_OPEN_FILES = os.name != "nt"  # Windows does not
-# Flags with which files are opened, as far as this system has them: a link is an error; a pipe is not waited for, and
-# Windows reads and writes bytes.
+# Flags of os.open, as far as this system has them: opening a link is an error.
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
+# Opening a pipe does not wait for its other end, and Windows reads and writes bytes.
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -87,7 +83,7 @@ def discard(path: Path) -> None:
 
 
 def discard_leftover(path: Path) -> None:
-    """Remove a temporary file of an interrupted write; one that a process is still writing is locked, and left."""
+    """Remove a temporary file of an interrupted write; one that a process still writes is locked, and stays."""
     if not TEMPORARY.fullmatch(path.name):
         return
     with contextlib.suppress(OSError), _opened(path, os.O_RDONLY | NOT_A_LINK) as fd:
@@ -96,10 +92,20 @@ def discard_leftover(path: Path) -> None:
 
 
 def discard_leftovers(folder: Path) -> None:
-    """Remove what interrupted writes left in a folder of ours and in the folders inside it."""
+    """Remove the temporary files of interrupted writes in a folder of ours and in the folders inside it."""
     for subfolder, _, names in os.walk(folder):  # does not follow links
         for name in names:
             discard_leftover(Path(subfolder) / name)
+
+
+def move_aside(path: Path) -> Path:
+    """Rename what stands at `path`, and return its new path: the name with a random part, which nothing else has."""
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.aside")
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise RunError(f"{path} is not ours and could not be renamed: {reason(error)}; nothing was changed") from error
+    return aside
 
 
 def make_directory(path: Path) -> None:
@@ -117,15 +123,13 @@ def make_directory(path: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """The reason of a failed operation on a file, in words."""
-    if error.errno in DISK_FULL:
-        return "the disk is full"
+    """Why an operation on a file failed, in the system's words, such as "No space left on device"."""
     return error.strerror or str(error)
 
 
 @contextlib.contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    """The descriptor of a file that is opened and closed again."""
+    """A descriptor of the file, open while the body of the `with` runs."""
     fd = os.open(path, flags | AT_ONCE, 0o666)
     try:
         yield fd

@@ -1,7 +1,7 @@
 """Settings as JSON: strict on the way in, canonical on the way out.
 
-An unknown key, a key given twice or a wrong type is a ConfigError that names the dotted field; ranges and combinations
-are `config.validate`'s, the same for JSON as for flags and Python. A field that is left out has its default.
+An unknown key, a key given twice or a wrong type is a ConfigError; ranges and combinations are `config.validate`'s, the
+same for JSON as for flags and Python. A field that is left out has its default.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # without torch until a task or a network of the user's is th
     GivenNetwork = Factory | str | Path | None
 
 DEFAULTS = Config()
-SECTIONS = list(vars(DEFAULTS))  # task, model, optim, ...
 
 
 def read_config(path: Path, base: Config) -> Config:
@@ -118,18 +117,14 @@ def read_table(path: Path) -> list[list[int]]:
         reason = error.strerror if isinstance(error, OSError) else "this one is not text"
         accepted = f"{OPERATIONS}, or a file with N rows of N answers ({reason})"
         raise ConfigError("task.operation", str(path), accepted) from error
+    words_of_lines = [re.findall(r"[^,;\s]+", line) for line in text.splitlines()]
     try:
-        if text.lstrip().startswith("["):
-            rows = json.loads(text)
-        else:
-            lines = [line.strip(",; ") for line in text.splitlines() if line.strip()]
-            rows = [[int(word) for word in re.split(r"[,;\s]+", line)] for line in lines]
-    except (ValueError, RecursionError):
+        rows = [[int(word) for word in words] for words in words_of_lines if words]
+    except ValueError:
         rows = []
     N = len(rows)
-    is_square = N >= 2 and all(isinstance(row, list) and len(row) == N for row in rows)
-    if not is_square or not all(type(answer) is int and 0 <= answer < N for row in rows for answer in row):
-        expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces, commas or as JSON"
+    if N < 2 or any(len(row) != N or not 0 <= min(row) <= max(row) < N for row in rows):
+        expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces or commas"
         raise ConfigError("task.operation", str(path), expected)
     return rows
 
@@ -175,17 +170,17 @@ Settings = tuple[Config, Sequence[Member]]
 def first_difference(run: Settings, other: Settings) -> tuple[str, Any, Any] | None:
     """The first setting in which two runs differ, such as optim.lr or models[0].seed, and its value in each."""
     values, other_values = _values_by_name(run), _values_by_name(other)
-    for name in values | other_values:  # a setting that a model does not have is None
-        if values.get(name) != other_values.get(name):
-            return name, values.get(name), other_values.get(name)
+    for name in values | other_values:
+        value, other_value = values.get(name), other_values.get(name)  # None if a model does not have the setting
+        if value != other_value:
+            return name, value, other_value
     return None
 
 
 def _values_by_name(run: Settings) -> dict[str, Any]:
     """All settings of a run by name: those that its models share, and each model's seed and its own settings."""
     config, members = run
-    values = {name: attrgetter(name)(config) for name in SETTINGS}
-    values["number of models"] = len(members)
+    values = {name: attrgetter(name)(config) for name in SETTINGS} | {"number of models": len(members)}
     for i, member in enumerate(members):
         values[f"models[{i}].seed"] = member.seed
         values |= {f"models[{i}].{name}": value for name, value in member.settings}
@@ -199,47 +194,30 @@ def parse(data: bytes, name: str) -> Any:
         values: dict[str, Any] = {}
         for key, value in pairs:
             if key in values:
-                raise ConfigError(key, value, f"each key once in {name}")
+                raise ValueError(f"{key!r} is there twice")
             values[key] = value
         return values
 
     def refuse_constant(constant: str) -> None:  # NaN, Infinity or -Infinity
-        raise ConfigError(name, constant, "finite numbers")
+        raise ValueError(f"{constant} is no number of JSON")
 
     try:
         return json.loads(data.decode(), object_pairs_hook=object_of, parse_constant=refuse_constant)
-    except json.JSONDecodeError as error:
-        place = f"{name} line {error.lineno} column {error.colno}"
-        text = error.doc[error.pos : error.pos + 12]  # enough to find the place
-        reason = error.msg[:1].lower() + error.msg[1:]
-        raise ConfigError(place, text, f"JSON ({reason})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(name, data[error.start : error.start + 4], "JSON in UTF-8") from error
-    except ConfigError:
-        raise
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
-        raise ConfigError(name, data[:12], f"JSON of a reasonable size ({error})") from error
+    except (ValueError, RecursionError) as error:  # among them bytes that are not UTF-8, and brackets thousands deep
+        raise ConfigError(name, data[:12], f"JSON ({error})") from error
 
 
 def _by_dotted_name(values: Any) -> dict[str, Any]:
-    """Settings by their dotted names: `{"optim": {"lr": 1}}` becomes `{"optim.lr": 1}`; unknown names are refused."""
-    settings = {}
-    for section, fields in _known_fields("config", values, SECTIONS).items():
-        names = list(vars(getattr(DEFAULTS, section)))
-        for field, value in _known_fields(section, fields, names).items():
-            settings[f"{section}.{field}"] = value
-    return settings
-
-
-def _known_fields(name: str, values: Any, known: Sequence[str]) -> dict[str, Any]:
-    """`values`, after a check that they are a JSON object with known keys; errors name it as `name`."""
+    """Settings by their dotted names: `{"optim": {"lr": 1}}` becomes `{"optim.lr": 1}`."""
+    sections = vars(DEFAULTS)  # task, model, optim, ...
     if not isinstance(values, dict):
-        raise ConfigError(name, values, "an object with fields among " + ", ".join(known))
-    for key, value in values.items():
-        if key not in known:
-            dotted = key if name == "config" else f"{name}.{key}"
-            raise ConfigError(dotted, value, f"a field of {name}: " + ", ".join(known))
-    return values
+        raise ConfigError("config", values, f"an object with fields among {', '.join(sections)}")
+    settings: dict[str, Any] = {}
+    for section, fields in values.items():
+        if section not in sections or not isinstance(fields, dict):
+            raise ConfigError(section, fields, f"objects with the names {', '.join(sections)}")
+        settings |= {f"{section}.{field}": value for field, value in fields.items()}
+    return settings
 
 
 def _member(name: str, values: Any, config: Config) -> Member:

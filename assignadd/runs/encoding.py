@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -62,38 +61,13 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
     """
     dtype = getattr(torch, config.numerics.dtype)
     weights = {name: weight.to(dtype) if weight.dtype == torch.float16 else weight for name, weight in weights.items()}
-    if problem := _weights_problem(weights, config, M):
-        raise RunError(f"{where} does not fit the run's model: {problem}")
+    expected = {name: f"{dtype} {(M, *shape)}" for name, shape in weight_shapes(config).items()}
+    stored = {name: f"{weight.dtype} {tuple(weight.shape)}" for name, weight in weights.items()}
+    for name in expected | stored:
+        if stored.get(name) != expected.get(name):
+            difference = f"{name} is {stored.get(name, 'missing')}, expected {expected.get(name, 'no such weight')}"
+            raise RunError(f"{where} does not fit the run's model: {difference}")
     return Stack(config, flatten(config, weights))
-
-
-def _weights_problem(weights: Mapping[str, Tensor], config: Config, M: int) -> str | None:
-    """What is wrong with the names, shapes or types of a stack's weights; None where nothing is."""
-    shapes = {name: (M, *shape) for name, shape in weight_shapes(config).items()}
-    dtype = config.numerics.dtype
-    for name in sorted(weights.keys() | shapes.keys()):
-        if name not in weights:
-            return f"{name} is missing"
-        if name not in shapes:
-            return f"{name} is extra"
-        tensor, shape = weights[name], shapes[name]
-        if tensor.shape != shape or str(tensor.dtype) != f"torch.{dtype}":
-            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, not {dtype} {shape}"
-    return None
-
-
-def state_problem(state: Mapping[str, Tensor], config: Config, n_models: int, step: int | None) -> str | None:
-    """What is wrong with a training state: its weights and its step must be those of the run; None where they are."""
-    absent = torch.empty(0)
-    weights = state.get("weights", absent)  # (M, number of weights)
-    state_step = state.get("step", absent)
-    shape = (n_models, sum(math.prod(shape) for shape in weight_shapes(config).values()))
-    dtype = config.numerics.dtype
-    if weights.shape != shape or str(weights.dtype) != f"torch.{dtype}":
-        return f"its weights are {weights.dtype} {tuple(weights.shape)}, not {dtype} {shape}"
-    if state_step.numel() != 1 or state_step.item() != step:
-        return f"it is not of step {step}"
-    return None
 
 
 def sealed(data: bytes) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,6 @@ MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
 MARK, MOST_OF_MARK = ".assignadd", 1000
 # The most bytes of a file of settings (thousands of models take less), and of one about which nothing is known.
 MOST_SETTINGS, MOST_BYTES = 16 << 20, 1 << 30
-# The folder of a commit in the cache of huggingface_hub.
-SNAPSHOT = re.compile(r"models--[\w.-]+--([\w.-]+)/snapshots/[0-9a-f]{40}", re.ASCII)
 
 
 def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 0) -> bytes:
@@ -47,12 +44,12 @@ def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 
 def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
     """The bytes of the file `name` in one of our folders, or its `first` bytes.
 
-    Raises a RunError if the file is missing, is refused by `read_input`, or is reached through a link. The folder of a
-    commit in the cache of huggingface_hub has links, which may lead to files in that cache.
+    Raises a RunError if the file is missing, is refused by `read_input`, or is reached through a link. In the cache of
+    huggingface_hub a file of REPOSITORY/snapshots/COMMIT is a link into REPOSITORY/blobs, which is allowed.
     """
     path = folder / name
     target = Path(os.path.realpath(path))
-    if snapshot_of(folder) and target.is_relative_to(os.path.realpath(folder.absolute().parents[2])):
+    if target.is_relative_to(os.path.realpath(folder / "../../blobs")):
         path = target
     elif path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
@@ -62,12 +59,6 @@ def read_regular(folder: Path, name: str, first: int | None = None, most: int = 
         raise RunError(f"{path} is missing") from error
     except OSError as error:
         raise RunError(f"{path} could not be read: {atomic.reason(error)}") from error
-
-
-def snapshot_of(folder: Path) -> str | None:
-    """The name of the repository of which a folder in the cache of huggingface_hub has a commit; None for others."""
-    match = SNAPSHOT.fullmatch("/".join(folder.absolute().parts[-3:]))
-    return match[1] if match else None
 
 
 def claim_folder(folder: Path, kind: str) -> None:

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import Config, ConfigError
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
-from assignadd.runs.files import MOST_BYTES as MOST_BYTES_OF_FILE
-from assignadd.runs.files import MOST_SETTINGS, read_regular, snapshot_of
+from assignadd.runs.files import MOST_BYTES, MOST_SETTINGS, read_regular
 from assignadd.runs.hub import SCHEME, Source, published
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -44,7 +43,6 @@ from assignadd.runs.manifest import (
     Observed,
     read_manifest,
 )
-from assignadd.user_file import MOST_BYTES
 
 if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be read without it
     from jaxtyping import Bool
@@ -53,8 +51,6 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
     from assignadd.model.stack import Stack
     from assignadd.runs.config_json import GivenNetwork, GivenTask
 
-# The most bytes of the files whose size does not follow from the settings.
-MOST_OF = {CONFIG: MOST_SETTINGS, TASK_TEXT: MOST_BYTES, NETWORK_TEXT: MOST_BYTES}
 MOST_OF_ROW = 1 << 16  # bytes of a row of the metrics; with every measure it has some four thousand
 STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
 # The runs that come with the package, each under its name.
@@ -83,7 +79,10 @@ class Run:
         """
         self.path, self.source = path, source
         self.manifest = read_manifest(path)
-        self.config, self.members = self._read_settings()
+        try:
+            self.config, self.members = read_run_document(self.committed(CONFIG))
+        except ConfigError as error:
+            raise RunError(f"{path / CONFIG}: {error}") from error
         seeds = tuple(member.seed for member in self.members)
         if self.manifest.seeds != seeds or self.manifest.dtype != self.config.numerics.dtype:
             raise RunError(f"{path / MANIFEST} has other seeds or another dtype than {path / CONFIG}")
@@ -100,7 +99,10 @@ class Run:
         """The name of the folder, or of the repository on the Hub, as it can be shown."""
         if self.source is not None:
             return self.source.repository.partition("/")[2]
-        return printable(snapshot_of(self.path) or Path(os.path.abspath(self.path)).name)
+        folder = Path(os.path.abspath(self.path))
+        if folder.parent.name == "snapshots":  # models--OWNER--NAME/snapshots/COMMIT in the cache of huggingface_hub
+            return printable(folder.parents[1].name.rpartition("--")[2])
+        return printable(folder.name)
 
     @property
     def address(self) -> str:
@@ -168,18 +170,18 @@ class Run:
 
     @cached_property
     def seen(self) -> Bool[Tensor, "M ..."]:
-        """Which pairs of numbers each model trains on."""
-        return self._read_seen()
+        """Which pairs of numbers each model trains on: (M, N, N) for two operands."""
+        tensors = self._tensors(SPLITS)
+        shape = (len(self.members), *self.config.task.tuples)
+        if list(tensors) != ["seen"] or str(tensors["seen"].dtype) != "torch.bool" or tensors["seen"].shape != shape:
+            raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
+        return tensors["seen"]
 
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
-        blob, path = self.manifest.metrics, self.path / METRICS
-        most_rows = self._most_rows()
-        data = self._read(METRICS, blob, blob.size, min(MOST_BYTES_OF_FILE, most_rows * MOST_OF_ROW))
-        if problem := blob.problem(data):
-            raise RunError(f"{path} {problem}")
+        data, path = self.committed(METRICS), self.path / METRICS
         not_whole = RunError(f"{path} does not have a row for each model at each evaluation of the run")
-        if data.count(b"\n") > most_rows:
+        if data.count(b"\n") > self._most_rows():
             raise not_whole
         try:
             # The fields of `_Row` are checked before the other fields of any row are read.
@@ -267,17 +269,28 @@ class Run:
         return concatenate([self.checkpoint(step).models(model).clone() for step in steps])
 
     def latest_state(self, at_most: int | None = None) -> dict[str, Tensor] | None:
-        """The newest training state, no later than step `at_most`; None where there is none."""
+        """The newest training state, no later than step `at_most`, by the names of `Group.state`; None without one."""
         states = self.manifest.numbered(STATES)
         steps = [step for step in states if at_most is None or step <= at_most]
-        return self._read_state(steps[-1]) if steps else None
+        if not steps:
+            return None
+        name = states[steps[-1]]
+        state = self._tensors(name)
+        if "step" not in state or state["step"].tolist() != steps[-1]:
+            raise RunError(f"{self.path / name} is not a training state of step {steps[-1]}")
+        return state
 
     def verify(self) -> list[str]:
         """The problems of the run, a line per file; empty if all of it is as it was committed."""
+        from assignadd.runs.encoding import check_seal
+
         problems: dict[str, str] = {}
-        for name in [METRICS, MEASURES, *self.manifest.files]:
+        for name in (METRICS, MEASURES, *self.manifest.files):
             try:
-                self._check(name)
+                if name != MEASURES:
+                    self.committed(name)
+                elif os.path.lexists(self.path / MEASURES):
+                    check_seal(read_regular(self.path, MEASURES), str(self.path / MEASURES))
             except RunError as error:
                 problems[name] = str(error)
         if not problems:
@@ -287,51 +300,6 @@ class Run:
         files_now = read_manifest(self.path).files
         return [problem for name, problem in problems.items() if files_now.get(name) == files_then.get(name)]
 
-    def _check(self, name: str) -> None:
-        """Raises a RunError if a file of the run cannot be used; measures may be absent."""
-        from assignadd.runs.encoding import check_seal
-
-        if name == METRICS:
-            self.metrics()
-        elif name == MEASURES:
-            if os.path.lexists(self.path / MEASURES):
-                check_seal(read_regular(self.path, MEASURES), str(self.path / MEASURES))
-        elif name == CONFIG:
-            self._read_settings()
-        elif name == SPLITS:
-            self._read_seen()
-        elif name.startswith(CHECKPOINTS):
-            self.checkpoint(self.manifest.files[name].step or 0)
-        elif name.startswith(STATES):
-            self._read_state(self.manifest.files[name].step or 0)
-        else:
-            self.committed(name)
-
-    def _read_settings(self) -> tuple[Config, tuple[Member, ...]]:
-        """The settings of the run and its models, read from `config.json`."""
-        try:
-            return read_run_document(self.committed(CONFIG))
-        except ConfigError as error:
-            raise RunError(f"{self.path / CONFIG}: {error}") from error
-
-    def _read_seen(self) -> Tensor:
-        """`seen`, read from the folder each time: `verify` checks the file and not what was read before."""
-        tensors = self._tensors(SPLITS)
-        shape = (len(self.members), *self.config.task.tuples)  # (M, N, N) for two operands
-        if list(tensors) != ["seen"] or str(tensors["seen"].dtype) != "torch.bool" or tensors["seen"].shape != shape:
-            raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
-        return tensors["seen"]
-
-    def _read_state(self, step: int) -> dict[str, Tensor]:
-        """The training state of a step, by the names of its tensors (`Group.state`); a RunError if it does not fit."""
-        from assignadd.runs.encoding import state_problem
-
-        name = self.manifest.numbered(STATES)[step]
-        state = self._tensors(name)
-        if problem := state_problem(state, self.config, len(self.members), step):
-            raise RunError(f"{self.path / name} does not fit the run: {problem}")
-        return state
-
     def _tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors of a committed file, by name."""
         from assignadd.runs.encoding import decode_tensors
@@ -339,21 +307,20 @@ class Run:
         return decode_tensors(self.committed(name), str(self.path / name))
 
     def committed(self, name: str) -> bytes:
-        """The bytes of a committed file.
+        """The bytes of a committed file; one of a published run is fetched if it is absent.
 
         Raises a RunError that names the file if it is damaged or larger than a file of its kind may be.
         """
-        file = self.manifest.files[name]
-        data = self._read(name, file, file.size + 1, self._most_bytes(name))  # one byte more tells that it is longer
-        if problem := file.problem(data):
+        is_metrics = name == METRICS
+        blob: Blob = self.manifest.metrics if is_metrics else self.manifest.files[name]
+        most = self._most_bytes(name)
+        if self.source is not None and not (self.path / name).exists():
+            self.source.fetch(name, blob, most, self.path)
+        # One byte more tells that a file is longer. The metrics may be: an interrupted commit leaves rows at the end.
+        data = read_regular(self.path, name, blob.size if is_metrics else blob.size + 1, most)
+        if problem := blob.problem(data):
             raise RunError(f"{self.path / name} {problem}")
         return data
-
-    def _read(self, name: str, file: Blob, first: int, most: int) -> bytes:
-        """The `first` bytes of a file of the run, of at most `most`; a published one is fetched if it is absent."""
-        if self.source is not None and not (self.path / name).exists():
-            self.source.fetch(name, file, most, self.path)
-        return read_regular(self.path, name, first, most)
 
     def _most_rows(self) -> int:
         """An upper bound on the rows of the metrics of a run with these settings."""
@@ -363,8 +330,10 @@ class Run:
 
     def _most_bytes(self, name: str) -> int:
         """An upper bound on the bytes of a committed file of a run with these settings."""
-        if name in MOST_OF:
-            return MOST_OF[name]
+        if name in (CONFIG, TASK_TEXT, NETWORK_TEXT):
+            return MOST_SETTINGS
+        if name == METRICS:
+            return min(MOST_BYTES, self._most_rows() * MOST_OF_ROW)
         from assignadd.model.stack import weight_shapes
 
         n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())

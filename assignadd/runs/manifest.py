@@ -28,7 +28,6 @@ from assignadd.runs.files import read_regular
 SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
 TASK_TEXT, NETWORK_TEXT = "task.txt", "network.txt"  # the files of a user's task and network, which are never executed
 CHECKPOINTS, STATES = "checkpoints", "states"  # folders whose files are named after their step
-NUMBERED = re.compile(rf"({CHECKPOINTS}|{STATES})/(\d{{8,}})\.safetensors", re.ASCII)
 MOST_OF_MANIFEST = 16 << 20  # bytes; a manifest with 400 checkpoints has 80 thousand
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -197,6 +196,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _encode(manifest: Manifest) -> bytes:
+    """The manifest as JSON, in which its seal stands as it is."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
@@ -205,18 +205,13 @@ def _contradiction(manifest: Manifest) -> str | None:
     for name, file in manifest.files.items():
         if name in (CONFIG, SPLITS, TASK_TEXT, NETWORK_TEXT):
             continue
-        if not NUMBERED.fullmatch(name):
-            return f"lists {name!r}, which is not a file of a run"
-        if file.step is None or not name.endswith(f"/{file.step:08d}.safetensors"):
-            return f"lists {name!r} for step {file.step}"
-        if file.step > manifest.step:
-            return f"lists {name!r} beyond the run's step {manifest.step}"
-        if file.metrics is not None and file.metrics.size > manifest.metrics.size:
-            return f"lists {name!r} with more metrics than the run has"
-    for name in (CONFIG, SPLITS):
-        if name not in manifest.files:
-            return f"does not list {name}"
-    return None
+        folder = name.partition("/")[0]
+        if folder not in (CHECKPOINTS, STATES) or file.step is None or name != numbered(folder, file.step):
+            return f"lists {name!r} for step {file.step}, which is not a file of a run"
+        if file.step > manifest.step or (file.metrics or EMPTY).size > manifest.metrics.size:
+            return f"lists {name!r}, which is from after the run's step {manifest.step}"
+    missing = {CONFIG, SPLITS} - manifest.files.keys()
+    return f"does not list {min(missing)}" if missing else None
 
 
 def source_commit(folder: Path) -> tuple[str | None, bool | None]:
@@ -225,14 +220,12 @@ def source_commit(folder: Path) -> tuple[str | None, bool | None]:
     Where Git does not track the folder, such as a copy, the commit is that of the variable ASSIGNADD_COMMIT, with which
     nothing is compared (None); without that variable there is no commit, and False.
     """
-    if not _git(folder, "ls-files", "--", "."):
-        commit = os.environ.get("ASSIGNADD_COMMIT")
-        return commit, None if commit else False
-    status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
-    commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
-    if not commits or commits[0] == "(initial)":  # a repository without commits
-        return None, False
-    return commits[0], any(not line.startswith("#") for line in status)
+    is_tracked = _git(folder, "ls-files", "--", ".") != ""
+    commit = _git(folder, "rev-parse", "HEAD").strip() if is_tracked else ""
+    if commit:
+        return commit, _git(folder, "status", "--porcelain", "--", ".") != ""
+    commit_of_copy = os.environ.get("ASSIGNADD_COMMIT")
+    return commit_of_copy, None if commit_of_copy else False
 
 
 def _git(folder: Path, *arguments: str) -> str:

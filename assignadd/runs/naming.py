@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import attrgetter, ne
 from pathlib import Path
 
 from assignadd.config import PRESETS, SETTINGS, Config, Member
@@ -24,12 +24,12 @@ def default_folder(config: Config, members: Sequence[Member]) -> Path:
     """
     document = run_document(config, members)
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
-    preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
-    own_file = config.task.file or config.model.file
-    name = preset if own_file is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(own_file.name).stem)
-    seeds = [member.seed for member in members]
-    label = _label_of_seeds(seeds)
-    is_preset = config == PRESETS[preset] and members == tuple(Member(seed) for seed in seeds)
+    settings = attrgetter(*SETTINGS)
+    preset = min(PRESETS, key=lambda name: sum(map(ne, settings(config), settings(PRESETS[name]))))
+    file_of_user = config.task.file or config.model.file
+    name = preset if file_of_user is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(file_of_user.name).stem)
+    label = _label_of_seeds([member.seed for member in members])
+    is_preset = config == PRESETS[preset] and not any(member.settings for member in members)
     if not is_preset or label.endswith("seeds"):  # which does not say which seeds
         label += f"-{hashlib.sha256(document).hexdigest()[:6]}"
     return Path("runs") / f"{name}-{label}"
@@ -44,8 +44,3 @@ def _label_of_seeds(seeds: list[int]) -> str:
     if len(seeds) <= 6:
         return "seeds-" + "+".join(map(str, seeds))
     return f"{len(seeds)}-seeds"
-
-
-def _n_differences(config: Config, preset: Config) -> int:
-    """How many settings of the two configurations differ."""
-    return sum(attrgetter(name)(config) != attrgetter(name)(preset) for name in SETTINGS)

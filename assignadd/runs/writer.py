@@ -31,7 +31,7 @@ from assignadd.model import own as own_network
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
-from assignadd.runs.encoding import encode_tensors
+from assignadd.runs.encoding import decode_tensors, encode_tensors
 from assignadd.runs.files import MARK, claim_folder, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
@@ -41,7 +41,6 @@ from assignadd.runs.manifest import (
     MANIFEST,
     METRICS,
     NETWORK_TEXT,
-    NUMBERED,
     SPLITS,
     STATES,
     TASK_TEXT,
@@ -73,6 +72,8 @@ class Writer(Run):
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._started_clock = time.monotonic()
         self._earlier_sessions = self.manifest.sessions
+        # Going back to a state unlists later checkpoints, which stay until new ones replace them.
+        self._sha256_at_opening = {name: file.sha256 for name, file in self.manifest.files.items()}
         if self.finished:
             self.notes = self.verify()
         else:
@@ -102,26 +103,16 @@ class Writer(Run):
         path = Path(path)
         sources = sources or {}
         documents = _documents(config, members, seen)
-        _refuse_foreign(path)
-        if not (path / MANIFEST).exists():
-            claim_folder(path, "run")
-        try:
-            with locked(path):
-                atomic.discard_leftovers(path)
-                if not (path / MANIFEST).exists():
-                    _create(path, documents, sources, observed)
-                atomic.discard(path / MARK)  # the manifest says what the folder is
-                run = Run.open(path)
-                _check_same(run, read_run_document(documents[CONFIG]), seen, sources)
-                check_observed(run, observed)
-                writer = cls(path, environment)
-                if run.observed and observed and run.observed.file != observed.file:
-                    writer.notes.append(f"the file of {observed.name} has changed since, but not that function")
-                yield writer
-        except RunBusy:
-            if (path / MANIFEST).exists():
-                atomic.discard(path / MARK)  # which this process may have written after the holder removed it
-            raise
+        _claim(path)
+        with locked(path):
+            atomic.discard_leftovers(path)
+            if not (path / MANIFEST).exists():
+                _create(path, documents, sources, observed)
+            atomic.discard(path / MARK)  # the manifest says what the folder is
+            run = Run.open(path)
+            _check_same(run, read_run_document(documents[CONFIG]), seen, sources)
+            check_observed(run, observed)
+            yield cls(path, environment)
 
     def commit(
         self,
@@ -139,15 +130,15 @@ class Writer(Run):
         """
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
-        tensors: dict[str, Mapping[str, Tensor]] = {}
+        tensors_of_file: dict[str, Mapping[str, Tensor]] = {}
         if checkpoint is not None:
-            tensors[numbered(CHECKPOINTS, step)] = checkpoint.weights
+            tensors_of_file[numbered(CHECKPOINTS, step)] = checkpoint.weights
         if state is not None:
-            tensors[numbered(STATES, step)] = state
+            tensors_of_file[numbered(STATES, step)] = state
         try:
             files = dict(self.manifest.files)
-            for name in tensors:
-                files[name] = self._save(name, step, encode_tensors(tensors[name]))
+            for name, tensors in tensors_of_file.items():
+                files[name] = self._save(name, step, encode_tensors(tensors))
             lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
             committed_size = self.manifest.metrics.size
             if lines:
@@ -166,13 +157,16 @@ class Writer(Run):
             manifest.write(self.path)
         except Exception:  # also an error of what makes the rows
             with contextlib.suppress(RunError):
-                self._undo(tensors)
+                self._undo(tensors_of_file)
             raise
         self._continue_with(manifest)
         self._digest = digest
 
     def _save(self, name: str, step: int, data: bytes) -> File:
-        """The manifest's entry for a file, which is written here unless it is committed already."""
+        """The manifest's entry for a file, which is written here unless it is committed already.
+
+        What stands there and this run did not write keeps its contents, under another name.
+        """
         blob = Blob.of(data)
         committed = self.manifest.files.get(name)
         path = self.path / name
@@ -180,10 +174,21 @@ class Writer(Run):
             if not (self.path / LOCK).exists():
                 raise RunError(f"{self.path} was moved or removed while it was written; nothing was changed")
             atomic.make_directory(path.parent)
+            if os.path.lexists(path) and not self._is_ours(name, blob):
+                aside = atomic.move_aside(path)
+                self.notes.append(f"{path} was not written by this run, and is now {aside.name}")
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:
             raise RunError(f"{path} is committed already, with other contents")
         return File(blob.size, blob.sha256, step)
+
+    def _is_ours(self, name: str, blob: Blob) -> bool:
+        """Whether what stands at `name` has these bytes, or those that the run had there when it was opened."""
+        try:
+            data = read_regular(self.path, name, most=self._most_bytes(name))
+        except RunError:  # a folder, a link, or a file that is too large for this run
+            return False
+        return hashlib.sha256(data).hexdigest() in (blob.sha256, self._sha256_at_opening.get(name))
 
     def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
         """The files for the manifest of a commit at `step`: of the states, the newest and each `state_every` steps.
@@ -222,7 +227,7 @@ class Writer(Run):
 
     def _digest_of_metrics(self) -> hashlib._Hash:
         """The hash (sha256) of the committed rows, to which those of the next commit are added."""
-        return hashlib.sha256(read_regular(self.path, METRICS, first=self.manifest.metrics.size))
+        return hashlib.sha256(self.committed(METRICS))
 
     def _changes_of_environment(self) -> list[str]:
         """One line that says what differs from the environment of the last session; none where nothing does."""
@@ -246,26 +251,30 @@ class Writer(Run):
             self.manifest.write(self.path)
 
     def _discard_unlisted_states(self) -> None:
-        """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed."""
-        for path in (self.path / STATES).glob("*"):
+        """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed.
+
+        A file without the step that its name says is not ours, and stays.
+        """
+        for path in (self.path / STATES).glob("*.safetensors"):
             name = f"{STATES}/{path.name}"
-            if NUMBERED.fullmatch(name) and name not in self.manifest.files:
-                atomic.discard(path)
+            if name not in self.manifest.files:
+                with contextlib.suppress(RunError):
+                    data = read_regular(self.path, name, most=self._most_bytes(name))
+                    step = decode_tensors(data, name).get("step", torch.empty(0)).tolist()
+                    if str(step).zfill(8) == path.stem:
+                        atomic.discard(path)
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Raises a RunError for a link, a folder with a manifest that is not ours, and a run that lost its manifest."""
+def _claim(path: Path) -> None:
+    """Marks a folder for a new run; raises an error, and writes nothing, where it is a link or holds anything else."""
     if path.is_symlink():
         raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
-    if (path / MANIFEST).exists():
-        try:
-            read_manifest(path)
-        except RunError as error:
-            raise RunError(f"{error}; choose another --out, or move {path} away to train its models again") from error
-    else:
-        for name in (CHECKPOINTS, STATES):
-            if os.path.lexists(path / name):  # a link that leads nowhere too
-                raise RunError(f"{path} is not a run: it holds {name!r} but no {MANIFEST}; choose another --out")
+    if not (path / MANIFEST).exists():
+        return claim_folder(path, "run")
+    try:
+        read_manifest(path)
+    except RunError as error:
+        raise RunError(f"{error}; choose another --out, or move {path} away to train its models again") from error
 
 
 def _documents(config: Config, members: Sequence[Member], seen: Tensor) -> dict[str, bytes]:
@@ -319,16 +328,12 @@ def _check_same(run: Run, settings: tuple[Config, Sequence[Member]], seen: Tenso
 def check_observed(run: Run, observed: Observed | None) -> None:
     """Refuses to go on with a run without the user's function whose columns it has, or with another one."""
     before = run.observed
-    if before is None and observed is None:
+    if (before and (before.name, before.source)) == (observed and (observed.name, observed.source)):
         return
-    if before is None and observed is not None:
-        difference, remedy = f"without the columns of {observed.name}", "leave --observe out"
-    elif before is not None and (observed is None or observed.name != before.name):
-        difference, remedy = f"with the columns of {before.name}", f"add --observe {before.name}"
-    elif before is not None and observed is not None and observed.source != before.source:
-        difference, remedy = f"with the columns of {before.name} as it was before it changed", "undo the change"
+    if before:
+        difference, remedy = f"with the columns of {before.name}", f"give --observe {before.name} as it was then"
     else:
-        return
+        difference, remedy = "without columns of a function of yours", "leave --observe out"
     raise RunError(f"{run.path} holds a run {difference}; {remedy} to go on with it, or give another --out")
 
 

@@ -88,7 +88,10 @@ def train_run(
             with closing(Trainer(config, members, seen, device, threads, observe)) as trainer, Commits(run) as commits:
                 rows = _resume(run, commits, trainer, begin or set_start)
                 listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
+                n_notes = len(run.notes)
                 _train(config, commits, trainer, signals, listener, rows)
+            if run.notes[n_notes:]:  # of its commits
+                listener(TrainingProgress(run.step, [], notes=run.notes[n_notes:]))
     saved = Run.open(path)
     if signals.received:  # also after the last step: whoever called may have more to do
         raise Interrupted(signals.received, saved.step)

@@ -388,7 +388,7 @@ def test_a_member_is_split_into_the_shape_of_its_stack_and_what_is_its_own():
 
 @pytest.mark.parametrize("name", ["optim.rate", "rate", "optim", "optimiser.lr", "task.prefix"])
 def test_a_setting_that_does_not_exist_is_refused(name):
-    with pytest.raises(ConfigError, match=rf"^{name} = 1: expected the dotted name of a setting"):
+    with pytest.raises(ConfigError, match=rf"^{name} = 1: expected the name of a setting"):
         Member(0, {name: 1}).config(Config())
 
 

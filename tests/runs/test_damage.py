@@ -11,9 +11,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from assignadd.config.errors import RunError
+from assignadd.config.errors import DestinationError, RunError
+from assignadd.model.stack import Stack
 from assignadd.runs.folder import Run
-from tests.runs.small import contents, hold, train, weights_at
+from tests.runs.small import CONFIG, contents, hold, train, weights_at
 
 NEWEST = "states/00000025.safetensors"
 FILES = (
@@ -144,6 +145,7 @@ def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
         "checkpoints/mine.safetensors": b"a person's",
         "checkpoints/00000025.safetensors": b"copied in",
         "states/mine.safetensors": b"a person's",
+        "states/00000013.safetensors": safetensors.torch.save({"step": torch.zeros(3)}),
     }
     for name, data in foreign.items():
         (run / name).write_bytes(data)
@@ -152,12 +154,35 @@ def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
     assert contents(run) == finished | foreign
 
 
+def test_a_file_of_others_that_has_the_name_of_ours_is_moved_aside(run, finished, tmp_path):
+    """A checkpoint and a state of step 30 are still to come; a link and a folder are moved as well as a file."""
+    checkpoint, state = run / "checkpoints/00000030.safetensors", run / "states/00000030.safetensors"
+    checkpoint.write_bytes((run / "checkpoints/00000020.safetensors").read_bytes())
+    state.mkdir()
+    notes = train(run)
+    (moved_file,), (moved_folder,) = checkpoint.parent.glob("*.aside"), state.parent.glob("*.aside")
+    assert moved_folder.is_dir() and len(notes) == 2
+    assert all("was not written by this run, and is now 00000030.safetensors." in note for note in notes)
+    assert moved_file.read_bytes() == finished["checkpoints/00000020.safetensors"]
+    moved_file.unlink()
+    assert contents(run) == finished
+
+
+def test_checkpoints_after_the_newest_state_are_replaced_and_not_moved(tmp_path, finished):
+    """They are ours, also where training again makes other ones, as with another number of threads."""
+    train(tmp_path, 15)
+    with hold(tmp_path) as run:
+        run.commit(20, checkpoint=Stack(CONFIG, weights_at(19)))
+    assert train(tmp_path) == []
+    assert contents(tmp_path) == finished
+
+
 @pytest.mark.parametrize("damage", [lambda f: flip(f, 40), lambda f: f.write_bytes(b""), Path.unlink])
 @pytest.mark.parametrize("name", [NEWEST, "metrics.jsonl", "config.json", "splits.safetensors", "manifest.json"])
 def test_training_does_not_go_on_from_damage_and_nothing_is_changed(run, name, damage: Callable[[Path], None]):
     damage(run / name)
     before = contents(run)
-    with pytest.raises(RunError) as caught:
+    with pytest.raises((RunError, DestinationError)) as caught:
         train(run)
     assert "\n" not in str(caught.value)
     assert str(run / name) in str(caught.value) or name == "manifest.json"  # without one, the folder is not a run

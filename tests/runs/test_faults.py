@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ FAILING = ("open", "write", "fsync", "replace", "ftruncate", "mkdir")
 def fail(at: int, code: int = errno.ENOSPC, ever_after: bool = False):
     def before(count: int, name: str, _: object) -> None:
         if name in FAILING and (count == at or (ever_after and count > at and name in ("write", "fsync", "replace"))):
-            raise OSError(code, "injected")
+            raise OSError(code, os.strerror(code))
 
     return before
 
@@ -66,7 +67,7 @@ def test_every_operation_of_a_save_may_fail(tmp_path, at_15, at_20, ever_after):
                 assert operations.names[k - 1] == "unlink"
             except RunError as error:
                 message, failures = one_line(error), failures + 1
-                assert "disk is full" in message and str(path) in message
+                assert "No space left on device" in message and str(path) in message
                 committed = "was written, but" in message and "manifest" in message
                 # What had been written before is gone again, unless the manifest that lists it was already in place.
                 assert contents(path) == (at_20 if committed else before)

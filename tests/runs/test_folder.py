@@ -165,7 +165,7 @@ def test_a_folder_that_lost_its_manifest_is_refused(tmp_path):
     train(tmp_path, 10)
     (tmp_path / "manifest.json").unlink()
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"holds 'checkpoints' but no manifest.json"):
+    with pytest.raises(DestinationError, match="holds other files, such as 'checkpoints'; choose another --out"):
         train(tmp_path)
     assert contents(tmp_path) == before
 

@@ -123,4 +123,5 @@ def test_a_listed_checkpoint_of_another_model(run, tensors):
     name, data = "checkpoints/00000010.safetensors", safetensors.torch.save({k: t.clone() for k, t in tensors.items()})
     (run / name).write_bytes(data)
     forge(run, files=read_manifest(run).files | {name: File(len(data), Blob.of(data).sha256, 10)})
-    assert "does not fit the run's model" in refused(run, name)
+    with pytest.raises(RunError, match=f"{name} does not fit the run's model"):
+        Run.open(run).checkpoint(10)
