@@ -5,20 +5,17 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from assignadd.figure import COLORS, draw_networks
-from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 
 from . import votes
 
 AS_IN_THE_PAPER, TWICE, UNORDERED = "as in the paper", "doubles twice as often", "unordered pairs held out"
 NONE_SEEN, MOST_SEEN = "no doubles in training", "90 % of the doubles in training"
-SMALLER, SMALLER_DECAYED = "scale 0.4", "scale 0.4, decay 0.1"
 NO_DIRECT, ABS, NOT_LINEAR = "no direct path", "abs", "abs, no direct path"
 NARROW, WIDE, SMALL = "MLP of 128", "MLP of 2,048", "width 64, MLP of 512"
 DIFFERENCE = "doubles minus others"
-# On each held-out double once, and on 20,000 sequences.
-ONCE, DOUBLES = final_column(votes.HELD_OUT_DOUBLES), final_column("0-var doubles")
+DOUBLES = final_column("0-var doubles")
 WITHOUT, VOTE = final_column(votes.WITHOUT_VOTES), final_column(votes.VOTE_HELD_OUT)
-COLUMNS = {final_column(name): meaning for name, meaning in votes.MEANINGS.items()}
 
 VOTES = Study(
     name="doubles",
@@ -31,7 +28,7 @@ VOTES = Study(
         Cell(MOST_SEEN, {"task.seen_doubles": 0.9}),
     ),
     seeds=32,
-    columns=COLUMNS,
+    columns={final_column(name): meaning for name, meaning in votes.MEANINGS.items()},
     measure=votes.doubles_columns,
     numbers=(DIFFERENCE, VOTE, WITHOUT),
     ask=(
@@ -41,28 +38,6 @@ VOTES = Study(
         mean(VOTE, among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_most(-1),
         mean(WITHOUT, among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_least(0.9),
         mean(final_column(votes.OTHERS_WITHOUT_VOTES), among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_least(0.99),
-    ),
-)
-
-LONGER = Study(
-    name="longer",
-    question="With smaller initial weights, are held-out sums n + n answered once two-variable sums are learned?",
-    cells=(
-        Cell(PAPER),
-        Cell(SMALLER, {"model.init_scale": 0.4}),
-        Cell(SMALLER_DECAYED, {"model.init_scale": 0.4, "optim.weight_decay": 0.1}),
-    ),
-    seeds=32,
-    first_seed=4000,
-    steps=40_000,
-    columns=COLUMNS,
-    measure=votes.doubles_columns,
-    outcomes=("adds", "binds", "learned"),
-    numbers=(DIFFERENCE, ONCE, VOTE, WITHOUT),
-    ask=(
-        mean(DIFFERENCE, among="learned").versus(PAPER, at_least=0.1),
-        mean(ONCE, among="learned").of(SMALLER, SMALLER_DECAYED).at_least(0.9),
-        share("learned").of(SMALLER).at_least(0.8),
     ),
 )
 
@@ -103,27 +78,26 @@ WIDTH = Study(
     ),
 )
 
-STUDIES = (VOTES, CAUSES, LONGER, WIDTH)
-SIZE = (7.4, 4.9)
-TITLES = {
-    VOTES.name: "other pairs in training (networks that bind)",
-    CAUSES.name: "other MLPs (networks that bind)",
-    LONGER.name: "smaller initial weights, 40,000 steps*",
-    WIDTH.name: "neurons in MLP2, 30,000 steps*",
+STUDIES = (VOTES, CAUSES, WIDTH)
+SIZE = (10.5, 2.7)
+# By study: the title of its panel, and which networks are drawn.
+PANELS = {
+    VOTES.name: ("other pairs in training (networks that bind)", "binds"),
+    CAUSES.name: ("other MLPs (networks that bind)", "binds"),
+    WIDTH.name: ("neurons in MLP2, 30,000 steps*", "learned"),
 }
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Held-out doubles answered by each network: with all of its logits and, where measured, without the votes."""
-    for axes, (name, table) in zip(figure.subplots(2, 2, sharex=True).flat, tables.items(), strict=True):
-        among = "binds" if name in (VOTES.name, CAUSES.name) else "learned"
-        shown = {DOUBLES: (COLORS.blue, "the whole network")}
-        if WITHOUT in table.frame.columns:
-            shown[WITHOUT] = (COLORS.orange, "without the votes of n for n + n")
-        for i, (column, (color, label)) in enumerate(shown.items()):
-            rows = {cell: table.values(cell, column, among) for cell in table.cells}
+    for axes, (name, (title, among)) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+        shown = [(DOUBLES, COLORS.blue, "the whole network")]
+        if name == VOTES.name:
+            shown.append((WITHOUT, COLORS.orange, "without the votes of n for n + n"))
+        for i, (column, color, label) in enumerate(shown):
+            rows = {cell: tables[name].values(cell, column, among) for cell in tables[name].cells}
             draw_networks(axes, rows, color, label, 0.3 * (i - (len(shown) - 1) / 2))
-        axes.set(xlim=(-0.03, 1.03), title=TITLES[name])
+        axes.set(xlim=(-0.03, 1.03), title=title)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
     answered = "accuracy on held-out doubles (a circle per network, line: mean)"

@@ -1,15 +1,13 @@
 """When and by what is it decided whether a network binds? The study `when`, and the figure of both studies."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figure import COLORS, draw_intervals, share_map
-from assignadd.ledger import AtLeast, AtMost, Measured
-from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
+from assignadd.study import BASE, Cell, Study, StudyTable, share
 
 from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
 
@@ -29,13 +27,6 @@ def lowered(step: int) -> str:
     return f"high until {step:,}"
 
 
-def comes_to_bind(step: int, table: StudyTable) -> Measured | None:
-    """The share that binds in the end, of the networks that did not bind yet when the rate was raised."""
-    frame = table.cells[raised(step)]
-    left = frame.filter((frame["binding at"].is_null()) | (frame["binding at"] > step))["binds"].drop_nulls()
-    return Measured.share(int(left.sum()), left.len(), "networks") if left.len() > 1 else None
-
-
 WHEN = Study(
     "when",
     "Until when does a higher learning rate make those seeds bind that otherwise stay stuck?",
@@ -52,20 +43,6 @@ WHEN = Study(
     steps=24_000,
     ask=(
         share("binds").of(ALWAYS).versus(NEVER, at_least=0),
-        *(
-            Computed(
-                f"raised-{step}",
-                f"Of the networks that do not bind by step {step:,}, {words} come to bind if the rate is raised then.",
-                partial(comes_to_bind, step),
-                rule,
-            )
-            for steps, words, rule in (
-                ((500, 1000), "at least 80 %", AtLeast(0.8)),
-                ((2000, 4000), "at least half", AtLeast(0.5)),
-                ((8000, 16_000), "at most half", AtMost(0.5)),
-            )
-            for step in steps
-        ),
         share("binds").of(*map(lowered, LOWERED_AT)).versus(NEVER, at_least=0),
     ),
 )

@@ -21,7 +21,7 @@ DRAWS = range(8000, 9000)
 SEQUENCES = 4000  # of each evaluation set
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
-ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
+ONLY_VARIABLE, EXCHANGED = "variable slot alone", "literal slot and = exchanged"
 NO_FIRST, NO_SECOND, NO_SLOTS = "no first slot", "no second slot", "no operand slots"
 # The kinds of keys whose weights are reported.
 KINDS = ("variable", "literal", "equals")
@@ -64,13 +64,11 @@ CHANGES: dict[str, Change] = {
     UNCHANGED: lambda row, keys: row,
     NO_VARIABLE: without("variable"), NO_LITERAL: without("literal"), LITERAL_TO_EQUALS: literal_to_equals,
     ONLY_VARIABLE: lambda row, keys: row * keys["variable"], EXCHANGED: exchanged,
-    LESS_VARIABLE: lambda row, keys: torch.where(keys["variable"], 0.8 * row, row),
     NO_FIRST: without("first"), NO_SECOND: without("second"), NO_SLOTS: without("slots"),
     OTHER_LITERAL: without("literal"), SET_LAYER_2: lambda row, keys: row,
 }  # fmt: skip
 ONE_VARIABLE = (
-    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE,
-    SET_LAYER_2,
+    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, SET_LAYER_2,
 )  # fmt: skip
 LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
 CHANGES_OF_SET: dict[str, tuple[str, ...]] = {

@@ -30,8 +30,6 @@ LATE_FROM = 8000
 SHARP, SPIKES, BURSTS, LATE = "sharp rise", "spikes", "loss bursts", "late bursts"
 FIRST_AT = "first spike at"
 SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
-SATURATED_BURST = "saturation before bursts less usual"
-OF_SATURATION = SATURATED_BEFORE, SATURATED_RISE, SATURATED_BURST
 QK2_RISE = "rise of QK2 identity at the first spike"
 MEANINGS = {
     SHARP: "have a spike",
@@ -40,7 +38,6 @@ MEANINGS = {
     BURSTS: "the number of bursts (losses above twice the median of the 200 steps before and .02 above it; those "
     "within 200 steps are one)",
     LATE: f"the number of bursts of the loss after step {LATE_FROM:,}",
-    SATURATED_BURST: "the share of saturated sequences in the 200 steps before bursts minus its median since addition",
     FIRST_AT: "the step after the first rise, as `assignadd measure phases` finds it",
     SATURATED_BEFORE: "the share of saturated sequences in the 200 steps before the first rise",
     SATURATED_RISE: "the share of saturated sequences in the 200 steps before the first rise minus that in the 800 "
@@ -118,14 +115,11 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     phases = curves.phases
     since = phases.addition.step if phases.addition else int(steps[-1])
     rises, up = fast_rises(steps, curves.mean(RISING), since), bursts(steps, loss, since)
-    before_bursts = [_mean(saturated, steps, burst - NEAR, burst) for burst in up]
-    usual = float(np.median(saturated[steps >= since]))
     columns: dict[str, Any] = {
         SHARP: bool(rises),
         SPIKES: float(len(rises)),
         BURSTS: float(len(up)),
         LATE: float(sum(step > LATE_FROM for step in up)),
-        SATURATED_BURST: float(np.mean(before_bursts) - usual) if up else None,
         **dict.fromkeys((FIRST_AT, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE)),
     }
     if first := phases.first_spike:

@@ -11,7 +11,7 @@ from assignadd.figure import COLORS, draw_intervals, draw_networks
 from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, mean, share
 
 from . import measures
-from .measures import BURSTS, FIRST_AT, LATE, LATE_FROM, MEANINGS, QK2_RISE, SHARP, SPIKES, SpikeObserver, spike_columns
+from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, spike_columns
 
 OFTEN = replace(BASE, record=replace(BASE.record, eval_every=25, measure_every=25, eval_sequences=256))
 SINGLE, DOUBLE, DOUBLE_LOSS = "float32", "float64", "float32, loss in float64"
@@ -34,15 +34,14 @@ PRECISION = study(
     ),
     seeds=16,
     outcomes=("adds", "binds", "refines", SHARP),
-    numbers=(SPIKES, BURSTS, *measures.OF_SATURATION, QK2_RISE),
+    numbers=(SPIKES, BURSTS, measures.SATURATED_BEFORE, measures.SATURATED_RISE, measures.QK2_RISE),
     ask=(
         share(SHARP, among="binds").at_least(0.8),
         mean(SPIKES, among="binds").versus(SINGLE, between=(-1, 1)),
         mean(BURSTS, among="binds").versus(SINGLE, between=(-1, 1)),
         mean(measures.SATURATED_BEFORE, among="binds").of(SINGLE).at_most(0.5),
         mean(measures.SATURATED_RISE, among="binds").of(SINGLE).at_most(0.05),
-        mean(measures.SATURATED_BURST, among="binds").of(SINGLE).at_most(0.05),
-        mean(QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
+        mean(measures.QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
     ),
 )
 
@@ -88,7 +87,7 @@ SUDDEN = study(
     first_seed=9200,
     steps=STEPS,
     outcomes=("adds", "binds", SHARP),
-    numbers=(SPIKES, QK2_RISE, "binding at"),
+    numbers=(SPIKES, measures.QK2_RISE, "binding at"),
     ask=(share(SHARP, among="binds").of(*FROZEN.values()).at_least(0.5), share("binds").of(NEVER).at_most(0.2)),
 )
 
@@ -107,9 +106,9 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
 
 def draw_rises(axes: Axes, table: StudyTable) -> None:
     """The step of the first rise of each seed, in float32 and with more precision."""
-    single = table.cells[SINGLE].select("seed", float32=FIRST_AT)
+    single = table.cells[SINGLE].select("seed", float32=measures.FIRST_AT)
     for cell, color, marker in ((DOUBLE_LOSS, COLORS.blue, "s"), (DOUBLE, COLORS.vermilion, "o")):
-        both = single.join(table.cells[cell].select("seed", precise=FIRST_AT), on="seed").drop_nulls()
+        both = single.join(table.cells[cell].select("seed", precise=measures.FIRST_AT), on="seed").drop_nulls()
         axes.plot(both["float32"], both["precise"], marker, color=color, label=cell, markersize=4, fillstyle="none")
     axes.axline((0, 0), slope=1, color=COLORS.ink, linewidth=0.6)
     axes.set(xlim=(0, None), ylim=(0, None), xlabel="step of the first rise, float32", ylabel="with more precision")

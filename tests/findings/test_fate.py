@@ -10,7 +10,7 @@ from assignadd.study import StudyTable
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "fate"
-sources, study = (user_module(FOLDER / f"{name}.py") for name in ("sources", "study"))
+sources = user_module(FOLDER / "sources.py")
 
 
 def table(binds: np.ndarray, repeated: np.ndarray, **early: np.ndarray) -> StudyTable:
@@ -91,10 +91,3 @@ def test_prediction_finds_a_measure_that_tells_and_none_that_does_not():
     assert nothing.low < 0.5 and nothing.value < 0.58
     early["1-var train at 500"] = np.where(np.arange(8) == 3, 0.99, 0.2) + np.zeros((8, 8, 8))
     assert sources.auc(("x",), 500, table(binds, np.ones((8, 8)), **early)).n == 448  # the others bind already
-
-
-def test_networks_count_by_when_and_whether_they_bind():
-    at = [250, 4000, 4250, 9000, None, None]
-    rows = {"cell": "raised at 4,000", "binding at": at, "binds": [True, True, True, False, True, False]}
-    found = study.comes_to_bind(4000, StudyTable(study.WHEN, polars.DataFrame(rows), {}))
-    assert (found.value, found.n) == (0.5, 4)

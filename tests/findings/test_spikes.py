@@ -78,15 +78,7 @@ def test_a_slow_rise_is_no_spike():
     steps = list(range(0, 8001, 25))
     slow = [min(1.0, 0.3 + 0.7 * step / 6000) for step in steps]
     found = m.spike_columns(curves(steps, **{s.name: slow for s in EVAL_SETS if s.n_vars}), 256)
-    assert (found[m.SPIKES], found[m.SHARP], found[m.SATURATED_BURST]) == (0, False, None)
-
-
-def test_saturation_before_bursts_is_compared_with_its_median():
-    """One burst at step 7,000 of 8,000; saturation is step / 10,000."""
-    steps = list(range(0, 8001, 25))
-    own = {m.LOSS: [1.0 if s == 7000 else 0.1 for s in steps], m.SATURATED: [s / 10_000 for s in steps]}
-    slow = m.spike_columns(curves(steps, **own), 256)
-    assert slow[m.BURSTS] == 1 and slow[m.SATURATED_BURST] == pytest.approx(0.69 - 0.4)
+    assert (found[m.SPIKES], found[m.SHARP]) == (0, False)
 
 
 def test_only_bursts_after_step_8000_are_late():
