@@ -27,7 +27,7 @@ SCOPE = jaxtyped("context")  # an axis has one size in it
 
 
 def checked(decorated=None, *, typechecker):
-    """A function or dataclass that checks its signature at each call, unless jaxtyping is off then, or torch compiles."""
+    """A function or dataclass that checks its signature at each call, unless jaxtyping is off or torch compiles."""
     if decorated is None:
         return lambda decorated: checked(decorated, typechecker=typechecker)
     if inspect.isclass(decorated):

@@ -30,7 +30,8 @@ STEPS, LAST_RATE, LAST_FROM = 50_000, 1e-4, 40_000
 def whole_task(evaluations: polars.DataFrame, _: int) -> dict[str, Any]:
     """Whether a network has learned the whole task, by its final exam, and the lowest of its six test sets."""
     last = evaluations.row(-1, named=True)
-    lowest = min(last[final_column(name)] for name in TEST_SETS)
+    # Without a variable that is never second, no sequence has two variables in banned slots.
+    lowest = min(value for name in TEST_SETS if (value := last[final_column(name)]) is not None)
     sets, doubles = lowest >= LEVEL, last[final_column(DOUBLES)] >= LEVEL_OF_DOUBLES
     return {WHOLE: sets and doubles, ALL_SETS: sets, ALL_DOUBLES: doubles, LOWEST: lowest}
 
@@ -196,8 +197,21 @@ MEETING = study(
         share(ALL_SETS, among="binds").of(ONE_A_BAN).at_least(0.9),
     ),
 )
+ONE_BAN, TWO_BANS = "a and b never first", "a never first, g never second"
+MATCHED = study(
+    "recipe-meeting-matched",
+    "With as many banned variables, does it matter whether they meet?",
+    (
+        Cell(ONE_BAN, {**LARGER_WEIGHTS, "task.banned_first": "ab", "task.banned_second": ""}),
+        Cell(TWO_BANS, {**LARGER_WEIGHTS, "task.banned_first": "a", "task.banned_second": "g"}),
+    ),
+    seeds=64,
+    first_seed=28_300,
+    ask=(share(ALL_SETS, among="binds").of(TWO_BANS).versus(ONE_BAN, at_least=0.2),),
+)
 STUDIES: tuple[Study, ...] = (
     SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, CONFIRM_LARGER, MEETING,
+    MATCHED,
 )  # fmt: skip
 
 SIZE = (7.5, 2.6)
