@@ -35,7 +35,7 @@ quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --wanted 1 --out reproduction/tiny
 
 explorer: $(VENV)/.core
-	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) census-six small-trajectory --out explorer
+	$(BIN)/assignadd explore $(wildcard runs/paper-seeds-?-?) census-six small-trajectory --out explorer
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build

@@ -470,14 +470,6 @@ def test_commands_for_assign_and_add_alone_say_so(files, capsys):
             function("run")
 
 
-def test_a_part_of_training_again(files, capsys):
-    assignadd.train(SMOKE, [0], "run", task="same.py")
-    zoom = ["train", "zoom", "run", "--around", "20", "--within", "5", "--every", "1", "--task", "same.py"]
-    assert main(zoom) == 0
-    assert torch.equal(Run.open("run-zoom-20").checkpoint(20).flat, Run.open("run").checkpoint(20).flat)
-    assert "differ" not in capsys.readouterr().err
-
-
 def test_runs_without_files_have_the_bytes_that_they_had():
     """The settings of a run do not mention what it has not."""
     from assignadd.runs.config_json import run_document

@@ -33,7 +33,6 @@ COMMANDS = {
     "report": ("report:Report", "write one page with the claims and every figure"),
     "reproduce": ("report:Reproduce", "train what is missing, evaluate, write the reproduction page"),
     "train": ("train:Train", "train models, one per seed, into a run folder; or go on"),
-    "train zoom": ("train:Zoom", "train a part of a run again, with more checkpoints"),
     "sweep": ("sweep:Sweep", "train a grid of settings times seeds, write one table"),
     "study": ("study:Study", "train the networks of a study, or show what came out"),
     "runs": ("runs:List", "list, show, verify, import and publish runs; shipped tables"),
@@ -68,8 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exit_code(words: list[str], interrupts: list[int]) -> int:
     """Runs the command of a command line and returns its exit code; an error that a user can cause is one line.
 
-    `interrupts` is empty until Ctrl-C is pressed. An import that it interrupts may raise an error of any kind, which is
-    then no bug.
+    `interrupts` is empty until Ctrl-C is pressed, and then any error may come of it.
     """
     try:
         code = _dispatch(words)
@@ -83,9 +81,8 @@ def _exit_code(words: list[str], interrupts: list[int]) -> int:
         return _fail("out of memory")
     except OSError as error:  # a file or folder that cannot be read or written
         _drop_output()
-        if isinstance(error, BrokenPipeError):  # whatever read our output has ended, as `head` does
-            return 1
-        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
+        is_reader_gone = isinstance(error, BrokenPipeError)  # whatever read our output has ended, as `head` does
+        return 1 if is_reader_gone else _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except Exception as error:
         if interrupts:
             return 128 + signal.SIGINT
@@ -112,10 +109,8 @@ def _drop_output() -> None:
 
 @contextmanager
 def _listening_for_ctrl_c() -> Iterator[list[int]]:
-    """A list to which Ctrl-C adds the signal's number before it raises KeyboardInterrupt.
-
-    The list is needed because an import that is interrupted may raise another error instead.
-    """
+    """A list to which Ctrl-C adds the signal's number before it raises KeyboardInterrupt, of which imports may make
+    another error."""
     interrupts: list[int] = []
 
     def on_interrupt(signum: int, frame: FrameType | None) -> None:
@@ -171,12 +166,10 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         meant = [f"{command} {name}" for command in commands if name in actions(command)]
         suggestion = f"; did you mean {meant[0]}?" if meant else did_you_mean(name, commands)
         raise UsageError(f"no command {name!r}{suggestion or '; one of ' + ', '.join(commands)}")
-    if not words_after:
-        return name, []
-    second = words_after[0]
-    if f"{name} {second}" in COMMANDS:
+    second = words_after[0] if words_after else ""
+    if second in actions(name):
         return f"{name} {second}", words_after[1:]
-    if actions(name) and not second.startswith("-"):
+    if second and not second.startswith("-"):
         suggestion = did_you_mean(second, actions(name))
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
         if name == "runs" or (suggestion and not Path(second).exists() and not Path("runs", second).exists()):

@@ -75,8 +75,8 @@ class Argument:
         """The argument in the line of usage: RUN, [RUN] or RUN...; an option with its value."""
         if not self.positional:
             return f"{self.flags[-1]} {self.metavar}"
-        shown = f"{self.metavar}..." if self.takes_many else self.metavar
-        return shown if self.required else f"[{shown}]"
+        words = f"{self.metavar}..." if self.takes_many else self.metavar
+        return words if self.required else f"[{words}]"
 
     def value(self, words: str | list[str]) -> Any:
         """The value of the field for the word, or the list of words, that the user gave; ranges are checked later."""
@@ -236,10 +236,6 @@ def _config(values: dict[str, Any], settings: dict[str, Any]) -> Config:
 
 def _unknown_option(option: str, arguments: Sequence[Argument], command: str) -> str:
     """The error for an option that a command does not have; it names the option that was probably meant."""
-    for argument in arguments:  # somebody may type `--run X` where `X` alone is expected
-        if argument.positional and option in argument.flags:
-            word = argument.metavar
-            return f"unknown option {option}; {word} is given without it: assignadd {command} ... {word}"
     flags = [flag for argument in arguments if not argument.positional for flag in argument.flags]
     same_name = [flag for flag in flags if flag.rpartition(".")[2] == option.lstrip("-")]  # --optim.steps for --steps
     suggestion = f"; did you mean {same_name[0]}?" if same_name else did_you_mean(option, flags)

@@ -16,6 +16,8 @@ from assignadd.config.errors import RunError, one_of, printable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from assignadd.runs.folder import Run
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(OneModel, Printing):
@@ -29,55 +31,59 @@ class Ask(OneModel, Printing):
 
     def main(self) -> Output:
         """The answer to the prompt, with a table of the attention from `=`."""
-        from assignadd.task.text import answer, render
-        from assignadd.task.vocabulary import Vocabulary
-
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "ask")
-        task = run.config.task
-        tokens = options.read_prompt(self.prompt, task)
-        import torch  # here, as it takes a second
-
-        from assignadd.model.transformer import Transformer
-
-        index = run.index_of(self.seed)
-        step, stack = run.model_at(self.step, index)
-        with torch.no_grad():
-            # The patterns are one per layer, in the order of the layers, each (1, heads, T, T).
-            logits, patterns = Transformer.from_stack(stack, 0).run_with_cache(
-                torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
-            )
-        if not logits[0, -1].isfinite().all():
-            seed = run.members[index].seed
-            raise RunError(f"seed {seed} of {run.name} gives no finite answer: its weights are too large")
-        best_two = logits[0, -1].softmax(-1).topk(2)
-        best, runner_up = best_two.indices.tolist()
-        probability, runner_up_probability = best_two.values.tolist()
-        label = answer(tokens, task)
-        vocabulary = Vocabulary(task)
-        reply = {
-            "text": render(tokens, task),
-            "tokens": [vocabulary.name(token) for token in tokens],
-            "answer": best,
-            "probability": probability,
-            "runner_up": runner_up,
-            "runner_up_probability": runner_up_probability,
-            "label": label,
-            "correct": best == label,
-            "kind": _kind(task, run.seen[index], tokens),
-            "attention": _attention_from_equals(list(patterns.values())),
-            "seed": run.members[index].seed,
-            "run": run.name,
-            "step": step,
-        }
+        tokens = options.read_prompt(self.prompt, run.config.task)  # before torch is imported, which takes a second
+        reply = _reply(run, run.index_of(self.seed), self.step, tokens)
         headings = ["PAD" if token == "." else token for token in reply["tokens"]]
         table_columns = [Column("layer", " "), *(Column(heading, form="3.0f") for heading in headings)]
         rows = [(layer, *(100 * weight for weight in weights)) for layer, weights in reply["attention"].items()]
         return Output([_answer(reply), Table("attention from =, in percent", table_columns, rows)], reply)
 
 
+def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[str, Any]:
+    """The answer of a run's model to a prompt, as --json prints it; at the last step if `step` is None."""
+    import torch
+
+    from assignadd.model.transformer import Transformer
+    from assignadd.task.text import answer, render
+    from assignadd.task.vocabulary import Vocabulary
+
+    step, stack = run.model_at(step, index)
+    with torch.no_grad():
+        logits, patterns = Transformer.from_stack(stack, 0).run_with_cache(
+            torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
+        )
+    answer_logits = logits[0, -1]  # (N,)
+    seed = run.members[index].seed
+    if not answer_logits.isfinite().all():
+        raise RunError(f"seed {seed} of {run.name} gives no finite answer: its weights are too large")
+    probabilities, answers = answer_logits.softmax(-1).topk(2)
+    task = run.config.task
+    vocabulary = Vocabulary(task)
+    label = answer(tokens, task)
+    return {
+        "text": render(tokens, task),
+        "tokens": [vocabulary.name(token) for token in tokens],
+        "answer": int(answers[0]),
+        "probability": float(probabilities[0]),
+        "runner_up": int(answers[1]),
+        "runner_up_probability": float(probabilities[1]),
+        "label": label,
+        "correct": int(answers[0]) == label,
+        "kind": _kind(task, run.seen[index], tokens),
+        "attention": _attention_from_equals(list(patterns.values())),
+        "seed": seed,
+        "run": run.name,
+        "step": step,
+    }
+
+
 def _attention_from_equals(patterns: list[Tensor]) -> dict[str, list[float]]:
-    """The attention of `=`, the last token, to every token, by the name of each layer (and head)."""
+    """The attention of `=`, the last token, to every token, by the name of each layer (and head).
+
+    `patterns` has the attention pattern of each layer, (1, heads, T, T).
+    """
     attention = {}
     for layer, pattern in enumerate(patterns, 1):
         heads = pattern[0]  # (heads, T, T)
@@ -112,9 +118,8 @@ def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
 
 def _answer(reply: dict[str, Any]) -> Text:
     """The prompt with its answer, whether that is right, and how sure the model is."""
-    colour, verdict = "red", f"wrong, the answer is {reply['label']}"
-    if reply["correct"]:
-        colour, verdict = "green", "as it should be"
+    colour = "green" if reply["correct"] else "red"
+    verdict = "as it should be" if reply["correct"] else f"wrong, the answer is {reply['label']}"
     return Text.assemble(
         f"{reply['text']}  ",
         (str(reply["answer"]), f"bold {colour}"),
@@ -126,7 +131,7 @@ def _answer(reply: dict[str, Any]) -> Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Show(FromPreset, Printing):
-    """Sequences as a model sees them: a prompt you type, or ones drawn from the training law or an evaluation set.
+    """Sequences as a model sees them: a prompt you type, or some of the training distribution or an evaluation set.
 
     --json prints [{"tokens", "text", "answer"}].
     """
@@ -135,7 +140,7 @@ class Show(FromPreset, Printing):
     """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
     task: Task = field(default_factory=Task)
     set: str | None = None
-    """An evaluation set, such as "2-var var-restricted (1)"; the training law unless given."""
+    """An evaluation set, such as "2-var var-restricted (1)". If None, the training distribution."""
     n: int = 8
     """How many sequences."""
     seed: int = 0
@@ -152,16 +157,20 @@ class Show(FromPreset, Printing):
 
         sequences = self._drawn(task) if self.prompt is None else [options.read_prompt(self.prompt, task)]
         vocabulary = Vocabulary(task)
-        document: list[dict[str, Any]] = []
+        document = []
+        rows = []
         for sequence in sequences:
             names = [vocabulary.name(token) for token in sequence]
-            document.append({"tokens": names, "text": render(sequence, task), "answer": answer(sequence, task)})
-        rows = [(" ".join(f"{token:>2}" for token in line["tokens"]), line["answer"]) for line in document]
-        title = document[0]["text"] if self.prompt is not None else self.set or "sequences of the training law"
+            label = answer(sequence, task)
+            document.append({"tokens": names, "text": render(sequence, task), "answer": label})
+            rows.append((" ".join(f"{name:>2}" for name in names), label))
+        title = self.set or "sequences of the training distribution"
+        if self.prompt is not None:
+            title = render(sequences[0], task)
         return Output([Table(title, columns("tokens", "answer"), rows)], document)
 
     def _drawn(self, task: Task) -> list[list[int]]:
-        """Sequences of the evaluation set that is asked for, or of the training law."""
+        """Sequences of the evaluation set that is asked for, or of the training distribution."""
         from assignadd.task.evalsets import all_sets
         from assignadd.task.sampler import Sampler
         from assignadd.task.splits import pair_split
@@ -169,6 +178,6 @@ class Show(FromPreset, Printing):
         sets = {evalset.name: evalset for evalset in all_sets(task)}
         if self.set is not None and self.set not in sets:
             raise ConfigError("set", self.set, one_of(self.set, sets))
-        evalset = None if self.set is None else sets[self.set]  # None: the training law
+        evalset = None if self.set is None else sets[self.set]  # None: the training distribution
         sampler = Sampler([task], pair_split(task, self.seed)[None], [self.seed], evalset)
         return sampler.sample(0, self.n).tokens[0].tolist()

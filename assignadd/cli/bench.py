@@ -10,9 +10,7 @@ from assignadd.cli.options import FromPreset, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console, facts
 from assignadd.config import Config, ConfigError
 
-# How many models are in the stacks that are timed.
-CUDA_STACKS = (1, 8, 32, 128)
-CPU_STACKS = (1, 2, 8)
+CUDA_STACKS, CPU_STACKS = (1, 8, 32, 128), (1, 2, 8)  # the numbers of models in the stacks that are timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,22 +59,20 @@ def _on_cpu(config: Config, seconds: float) -> Output:
             "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
-    step_columns = [Column("threads"), Column("sgemm_gflops", "products, GFLOP/s", ".2f")]
-    step_columns += [Column("step_ms", "step, ms", ".2f"), Column("floor_ms", "products alone, ms", ".2f")]
-    step_columns += [Column("step_over_floor", "step / products", ".2f")]
-    step_rows = [(n, *(times[column.name] for column in step_columns[1:])) for n, times in result["threads"].items()]
+    labels = {
+        "sgemm_gflops": "products, GFLOP/s", "step_ms": "step, ms", "floor_ms": "products alone, ms",
+        "step_over_floor": "step / products",
+    }  # fmt: skip
+    step_columns = [Column("threads"), *(Column(name, label, ".2f") for name, label in labels.items())]
+    step_rows = [(n, *(times[name] for name in labels)) for n, times in result["threads"].items()]
     stack_columns = [Column("models"), Column("ms per model and step", form=".2f")]
-    single_numbers = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
-    title = f"training step of one model, batch {config.optim.batch}"
-    caption = "step / products: the time of a step by that of its matrix products alone"
-    return Output(
-        [
-            Table(title, step_columns, step_rows, caption),
-            Table("stacks on all cores", stack_columns, list(result["stacks"].items())),
-            facts("this machine", single_numbers),
-        ],
-        result,
-    )
+    numbers = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
+    parts = [
+        Table(f"training step of one model, batch {config.optim.batch}", step_columns, step_rows),
+        Table("stacks on all cores", stack_columns, list(result["stacks"].items())),
+        facts("this machine", numbers),
+    ]
+    return Output(parts, result)
 
 
 def _on_cuda(config: Config, stacks: tuple[int, ...]) -> Output:

@@ -17,6 +17,7 @@ from assignadd.cli.screen import Column, Output, Printing, Table, columns, conso
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.trajectory import binds
 from assignadd.runs import atomic
+from assignadd.runs.files import claim_file
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
@@ -60,11 +61,11 @@ class Judging(Measuring):
     def command(self) -> str:
         """The command line of `assignadd claims` that judges the same claims on the same networks and populations."""
         words = ["assignadd", "claims", *self.runs]
-        for name in ("step", "n", "seeds", "with_", "census", "fraction", "two_var"):
+        for option in ("step", "n", "seeds", "with", "census", "fraction", "two-var"):
+            name = "with_" if option == "with" else option.replace("-", "_")
             value = getattr(self, name, None)  # `report` has no --seeds
             if value != getattr(Claims, name):  # the default
-                words.append("--" + name.rstrip("_").replace("_", "-"))
-                words += map(str, value if isinstance(value, tuple) else [value])
+                words += ["--" + option, *map(str, value if isinstance(value, tuple) else [value])]
         return shlex.join(words)
 
 
@@ -96,8 +97,6 @@ class Claims(Judging, Printing):
         users_claims = [claim for file in self.with_ for claim in stated_in(file)[0]]
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
-            from assignadd.runs.files import claim_file
-
             # The function says whether the file is one that this command wrote, and may be replaced.
             claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
         processes = self.cores
@@ -116,11 +115,11 @@ class Claims(Judging, Printing):
             )  # fmt: skip
         if self.out is not None:
             atomic.write(self.out, ledger_document(records, networks, args.command))
-        is_broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
         every_line = record_table(records)
+        is_broken = any(line["verdict"] == BROKEN for line in every_line.records)
         parts = _by_label(records) if self.only is None and not self.all else [every_line]
         documents = [dataclasses.asdict(record) for record in records]
-        return Output([*parts, *_tally(records, networks)], documents, every_line, 1 if is_broken else 0)
+        return Output([*parts, *_tally(records, networks)], documents, every_line, int(is_broken))
 
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
         """These arguments; with a network of the package if the claims need a network and the user names none.
@@ -129,15 +128,15 @@ class Claims(Judging, Printing):
         """
         from assignadd.paper.ledger import chosen
 
-        claims = chosen(self.only, users_claims)
         # A claim without a `measure` is about many seeds, and needs no network.
-        if self.runs or all(claim.measure is None for claim in claims):
+        need_network = [claim.measure is not None for claim in chosen(self.only, users_claims)]
+        if self.runs or not any(need_network):
             return self
         if not (self.census or self.fraction or self.two_var):
             # One of its six networks: all claims about one take a minute or two.
             return dataclasses.replace(self, runs=(options.shipped_run().name,), seeds=self.seeds or "0")
         # With a population of the user's own only the claims about many seeds are judged, if there are any.
-        if all(claim.measure is not None for claim in claims):
+        if all(need_network):
             raise UsageError(f"{self.only} is about trained networks: assignadd claims RUN --only {self.only}")
         return self
 
@@ -150,40 +149,29 @@ def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
     from assignadd.user_file import user_module
 
     module = user_module(path)
-    claims = getattr(module, "CLAIMS", ())
-    figures = getattr(module, "FIGURES", ())
-    has_neither = not hasattr(module, "CLAIMS") and not hasattr(module, "FIGURES")
-    if has_neither or not _is_tuple_of(Claim, claims):
+    stated = []
+    for name, kind, home in (("CLAIMS", Claim, "ledger"), ("FIGURES", FigureRecord, "figure")):
+        values = getattr(module, name, ())
+        if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+            raise UsageError(f"{path}: expected {name}, a tuple of assignadd.{home}.{kind.__name__}")
+        stated.append(values)
+    claims, figures = stated
+    if not claims and not figures:
         raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
-    if not _is_tuple_of(FigureRecord, figures):
-        raise UsageError(f"{path}: expected FIGURES, a tuple of assignadd.figure.FigureRecord")
     if known := {claim.id for claim in CLAIMS} & {claim.id for claim in claims}:
         raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
     return claims, figures
 
 
-def _is_tuple_of(kind: type, value: object) -> bool:
-    """Whether a value is a tuple whose items are all of this class."""
-    return isinstance(value, tuple) and all(isinstance(item, kind) for item in value)
-
-
 def record_table(records: Sequence[Record]) -> Table:
     """The table of the records: a row for each claim, and below it a row for each further reading of it."""
     table_columns = [
-        Column("id"),
-        Column("verdict", style=lambda verdict: COLOURS.get(verdict, "yellow")),
-        Column("label", only="data"),
-        Column("value", form=".4f"),
-        Column("low", only="data"),
-        Column("high", only="data"),
-        Column("interval", "95 % interval", only="people"),
-        Column("n", only="data"),
-        Column("unit", only="data"),
-        Column("sample", "over", only="people"),
-        Column("paper", "paper", only="detail"),
-        Column("claim", only="detail"),
-        Column("comment", only="detail"),
-    ]
+        Column("id"), Column("verdict", style=lambda verdict: COLOURS.get(verdict, "yellow")),
+        Column("label", only="data"), Column("value", form=".4f"), Column("low", only="data"),
+        Column("high", only="data"), Column("interval", "95 % interval", only="people"), Column("n", only="data"),
+        Column("unit", only="data"), Column("sample", "over", only="people"), Column("paper", "paper", only="detail"),
+        Column("claim", only="detail"), Column("comment", only="detail"),
+    ]  # fmt: skip
     rows: list[tuple[Any, ...]] = []
     for record in records:
         cells = _measured_cells(record.label, record)
@@ -196,9 +184,8 @@ def record_table(records: Sequence[Record]) -> Table:
 
 def _measured_cells(label: str, line: Line) -> tuple[Any, ...]:
     """The cells that both a claim and a further reading have: those of the columns from `verdict` to `sample`."""
-    interval = None
-    if line.low is not None and line.low != line.high:
-        interval = f"{line.low:.4f} to {line.high:.4f}"
+    has_interval = line.low is not None and line.low != line.high
+    interval = f"{line.low:.4f} to {line.high:.4f}" if has_interval else None
     sample = None if line.value is None else line.sample
     return line.verdict, label, line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample
 

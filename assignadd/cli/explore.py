@@ -34,21 +34,16 @@ class Explore(Parallel):
     def main(self) -> None:
         """Writes the page, unpacked where it comes with the package, and prints its size."""
         options.within("checkpoints", self.checkpoints, 2, 100_000)
-        page = self._unpacked() if self._is_ready_made() else self._exported()
+        is_ready_made = self == Explore(out=self.out, threads=self.threads)  # all else is as in the package's page
+        if is_ready_made and not any(Path("runs").rglob("manifest.json")):
+            from assignadd.page.ready import unpack
+
+            note(options.NO_RUN_GIVEN)
+            page = unpack(self.out)
+        else:
+            page = self._exported()
         size = sum(file.stat().st_size for file in self.out.rglob("*") if file.is_file())
         say(f"{page}: {size / 1e6:.1f} MB in all")
-
-    def _is_ready_made(self) -> bool:
-        """Whether the page asked for is the one that comes with the package."""
-        unchanged = Explore(out=self.out, threads=self.threads)
-        return self == unchanged and not any(Path("runs").rglob("manifest.json"))
-
-    def _unpacked(self) -> Path:
-        """The index.html of the page that comes with the package, after it is unpacked into the folder."""
-        from assignadd.page.ready import unpack
-
-        note(options.NO_RUN_GIVEN)
-        return unpack(self.out)
 
     def _exported(self) -> Path:
         """The index.html of a page of the runs, after their networks are measured."""

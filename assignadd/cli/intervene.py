@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import OneModel, positional
-from assignadd.cli.screen import Column, Output, Printing, Table, columns, note
+from assignadd.cli.screen import Column, Output, Printing, Table, note
 from assignadd.config import ConfigError, require_built_in
 
 if TYPE_CHECKING:
@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
     from assignadd.interventions.specification import Intervention, Swap
     from assignadd.model.stack import Stack
-    from assignadd.paper.causes.interchange import Outcome
     from assignadd.runs.folder import Run
     from assignadd.task.positions import Positions
 
 # A pair of prompts for each of the 3 x 3 combinations of their types: no, one or two variables in the sum.
 LEAST_PAIRS = 9
-# Alignments whose accuracy depends on the number of variables in the sum; the claims keep these apart too.
-QUERIES = ("operand query", "query in QK2")
 # What `intervene interchange` exchanges, by the name of its column.
 EXCHANGED = {
     "whole": "the whole activation",
@@ -44,22 +41,16 @@ class Intervene(OneModel, Printing):
     [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]."""
     prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
-    explain: bool = False
-    """First say in words what the specification does."""
 
     def main(self) -> Output:
-        """The answers of the model to the prompt without and with the interventions."""
-        from assignadd.interventions.specification import explain, read_specification
+        """What the interventions do in words, and the answers of the model to the prompt without and with them."""
+        from assignadd.interventions.specification import read_specification
 
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "intervene")
         reply = self._reply(run, interventions)
-        words: list[str] = []
-        if self.explain:
-            words = [explain(intervention) for intervention in interventions] or ["Changes nothing."]
-            reply["explanation"] = words
-        return Output([*words, *_before_and_after(reply)], reply)
+        return Output([*reply["explanation"], *_before_and_after(reply)], reply)
 
     def _reply(self, run: Run, interventions: Sequence[Intervention]) -> dict[str, Any]:
         """The reply for --json: the answers to the prompt, and the accuracy on reference sequences, before and after.
@@ -69,7 +60,7 @@ class Intervene(OneModel, Printing):
         import torch
 
         from assignadd.interventions.apply import apply, donors_of, reference_sequences
-        from assignadd.interventions.specification import to_json
+        from assignadd.interventions.specification import explain, to_json
         from assignadd.task.positions import Positions, answers
         from assignadd.task.text import render
 
@@ -101,6 +92,7 @@ class Intervene(OneModel, Printing):
         return {
             "text": render(tokens[0].tolist(), task),
             "interventions": json.loads(to_json(interventions)),
+            "explanation": [explain(intervention) for intervention in interventions] or ["Changes nothing."],
             "label": label,
             **answer,
             "probability_change": answer["after"]["label_probability"] - answer["before"]["label_probability"],
@@ -149,8 +141,8 @@ class Interchange(OneModel, Printing):
 
     It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
 
-    --json prints {"run", "seed", "step", "alignments": {name: {"n", "whole", "elsewhere", "untrained",
-    "by_variables"}}, "not_defined": {name: why}}.
+    --json prints {"run", "seed", "step", "alignments": {name: {"n", "whole", "elsewhere", "untrained"}},
+    "not_defined": {name: why}}.
     """
 
     pairs: int = 4000
@@ -178,51 +170,28 @@ class Interchange(OneModel, Printing):
         reply = {
             "run": run.name, "seed": seed, "step": step, "alignments": alignments, "not_defined": not_defined,
         }  # fmt: skip
-        # Queries have a row for each number of variables.
-        lines: dict[str, dict[str, Any]] = {}
-        for name, accuracies in alignments.items():
-            if name not in QUERIES:
-                lines[name] = accuracies
-            for n_vars, of_sums in accuracies.get("by_variables", {}).items():
-                lines[f"{name} {n_vars}-var"] = of_sums
         table = Table(
             f"{run.name}, seed {seed}, step {step:,}",
-            [*columns("variable", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
-            [(name, line["n"], *(line[exchanged] for exchanged in EXCHANGED)) for name, line in lines.items()],
+            [Column("variable"), Column("n", "pairs"), *(Column(exchanged, form=".3f") for exchanged in EXCHANGED)],
+            [(name, *accuracies.values()) for name, accuracies in alignments.items()],
             "interchange accuracy when this is exchanged: " + "; ".join(EXCHANGED.values()),
         )
         return Output([table], reply)
 
 
 def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dict[str, Any]]:
-    """The interchange accuracies of every alignment; for alignments in QUERIES also by the number of variables.
+    """For each alignment the number of pairs of prompts, and the accuracy on them by what is exchanged (EXCHANGED).
 
-    An alignment says which part of an activation should hold which variable of the program.
+    An alignment says which part of an activation should hold which variable of the program. Without pairs the
+    accuracies are None.
     """
     from assignadd.paper.causes.interchange import ELSEWHERE, untrained
     from assignadd.paper.causes.interchange import Interchange as Test
 
     test = Test(run.configs[index], run.seen[index], pairs)
-    # By what is exchanged, as in EXCHANGED, and then by alignment.
-    outcomes = {
-        "whole": test(model),
-        "elsewhere": test(model, ELSEWHERE),
-        "untrained": test(untrained(run.configs[index])),
-    }
+    outcomes = [test(model), test(model, ELSEWHERE), test(untrained(run.configs[index]))]  # in the order of EXCHANGED
     alignments: dict[str, dict[str, Any]] = {}
-    for name in outcomes["whole"]:
-        of_alignment = {exchanged: by_alignment[name] for exchanged, by_alignment in outcomes.items()}
-        alignments[name] = _accuracies(of_alignment)
-        if name in QUERIES:
-            by_variables = {}
-            for n_vars in run.config.task.variable_counts[1:]:  # sums of no variable have no query
-                of_sums = {exchanged: outcome.with_variables(n_vars) for exchanged, outcome in of_alignment.items()}
-                by_variables[str(n_vars)] = _accuracies(of_sums)
-            alignments[name]["by_variables"] = by_variables
+    for name, outcome in outcomes[0].items():
+        accuracies = [by_alignment[name].accuracy if outcome.n else None for by_alignment in outcomes]
+        alignments[name] = {"n": outcome.n} | dict(zip(EXCHANGED, accuracies, strict=True))
     return alignments
-
-
-def _accuracies(outcomes: dict[str, Outcome]) -> dict[str, Any]:
-    """The number of pairs of prompts, and for each name in EXCHANGED the accuracy on them; None without pairs."""
-    n = outcomes["whole"].n
-    return {"n": n} | {exchanged: outcome.accuracy if n else None for exchanged, outcome in outcomes.items()}

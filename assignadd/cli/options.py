@@ -17,11 +17,10 @@ from assignadd.config.errors import UsageError, one_of
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
 
-# The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
-SHIPPED = "census-six"
+# Runs of the package: the one that answers where none is given, and one network at several moments of its training.
+SHIPPED, TRAJECTORY = "census-six", "small-trajectory"
 NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"
 WITHOUT_NUMBA = "Numba is not installed: training on a CPU is faster after pip install 'assignadd[fast]'"
-TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
 def positional(default: Any = MISSING) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from assignadd.cli import options
 from assignadd.cli.options import Measuring, OneRun, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
@@ -40,19 +42,17 @@ class List(Printing):
                 problems.append(str(error))
         table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
-            Column("checkpoints"), Column("diverged"), Column("wall_seconds", "wall time, s", ",.0f"),
+            *columns("checkpoints", "diverged"), Column("wall_seconds", "wall time, s", ",.0f"),
         ]  # fmt: skip
-        rows = [tuple(summary.values()) for summary in summaries]  # in the order of the columns
-        table = Table("runs", table_columns, rows)
+        table = Table("runs", table_columns, [tuple(summary.values()) for summary in summaries])
         lines = [f"bad: {problem}" for problem in problems]
-        if not summaries and not problems:
+        if not runs and not problems:
             lines = ["no runs under runs/; `assignadd train` makes one"]
-        document = {"runs": summaries, "problems": problems}
-        return Output([*([table] if summaries else []), *lines], document, table)
+        return Output([*([table] if summaries else []), *lines], {"runs": summaries, "problems": problems}, table)
 
 
 def _summary(run: Run) -> dict[str, Any]:
-    """A run in a few numbers, as `runs list` prints them; raises an error where the run is damaged."""
+    """A run in a few numbers, in the order of the columns of `runs list`; an error where the run is damaged."""
     return {
         "run": run.name,
         "models": len(run.members),
@@ -81,16 +81,13 @@ class Show(OneRun, Printing):
         summary = _summary(run)
         last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
         document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
-        shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
-        own_files = {"task": run.config.task.file, "network": run.config.model.file}
-        shown |= {kind: repr(file) for kind, file in own_files.items() if file is not None}
-        parts: list[Table | str] = [facts(run.name, shown)]
+        files = {"task": run.config.task.file, "network": run.config.model.file}  # of the user's own, or None
+        shown = summary | run.provenance | {kind: file and repr(file) for kind, file in files.items()}
+        parts = [facts(run.name, {name: value for name, value in shown.items() if value not in (run.name, {}, None)})]
         if run.observed:
-            import msgspec
-
             document["observed"] = msgspec.to_builtins(run.observed)
-            columns_of_user = run.observed.columns.items()
-            parts += [f"{column}: {meaning} ({run.observed.name})" for column, meaning in columns_of_user]
+            meanings = list(run.observed.columns.items())
+            parts.append(Table(f"columns of {run.observed.name}", columns("column", "meaning"), meanings))
         if not last_rows:
             return Output([*parts, "no evaluation yet"], document)
         labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
@@ -183,8 +180,9 @@ class Publish(OneRun, Measuring):
             note(f"{why}; it is published unchanged, and the card says so")
         records = _records(self, steps[-1]) if self.claims else []
         with tempfile.TemporaryDirectory() as scratch:
-            dry_run_folder = self.out or Path("published") / run.name
-            folder = dry_run_folder if self.dry_run else Path(scratch) / "repository"
+            folder = Path(scratch) / "repository"
+            if self.dry_run:
+                folder = self.out or Path("published") / run.name
             files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
             size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
             if self.dry_run:
@@ -238,23 +236,25 @@ class Tables(Printing):
         from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:
-            rows = [(table.name, table.frame().height, table.about) for table in TABLES.values()]
+            tables = [_about(table) for table in TABLES.values()]
+            rows = [(table["name"], table["rows"], table["about"]) for table in tables]
             caption = "`assignadd runs tables NAME` explains the columns; with --csv it prints the table"
             listed = Table("tables that come with the package", columns("table", "rows", "about"), rows, caption)
-            return Output([listed], {"tables": [_about(table) for table in TABLES.values()]})
+            return Output([listed], {"tables": tables})
         table = shipped_table(self.name)
-        explained = columns_of(table)
-        command, commit = table.made_by
-        caption = f"a row is one model at one evaluation; made at commit {commit[:7]} by `{command}`"
-        rows = [(column.name, column.meaning, column.sample) for column in explained]
-        table_columns = [Column("column"), Column("meaning"), Column("sample", "counted on")]
-        document = _about(table) | {"columns": [asdict(column) for column in explained]}
+        about = _about(table)
+        explained = [asdict(column) for column in columns_of(table)]
+        caption = f"a row is one model at one evaluation; made at commit {about['commit'][:7]} by `{about['command']}`"
+        table_columns = [Column("name", "column"), Column("meaning"), Column("sample", "counted on")]
+        rows = [tuple(column.values()) for column in explained]
         csv_text = table.frame().write_csv() if self.csv else None
-        return Output([Table(f"{table.name}: {table.about}", table_columns, rows, caption)], document, csv_text)
+        shown = Table(f"{table.name}: {table.about}", table_columns, rows, caption)
+        return Output([shown], about | {"columns": explained}, csv_text)
 
 
-def _about(table: ShippedTable) -> dict[str, object]:
+def _about(table: ShippedTable) -> dict[str, Any]:
     """A table as --json describes it: its name, its subject, its rows, and the command and commit that made it."""
     command, commit = table.made_by
-    rows = table.frame().height
-    return {"name": table.name, "about": table.about, "rows": rows, "command": command, "commit": commit}
+    return {
+        "name": table.name, "about": table.about, "rows": table.frame().height, "command": command, "commit": commit,
+    }  # fmt: skip

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, chain, zip_longest
 from typing import Any, Literal
 
 from rich.console import Console
@@ -20,16 +20,12 @@ from rich.text import Text
 from assignadd.config.errors import LONGEST_LINE, printable, shortened
 
 console = Console(highlight=False)
-# How many lines people see unless they ask for all, and how many rows a table keeps at least when it is cut to fit.
 LONGEST_CELL = 4000  # characters, such as of the files that a run was imported from
-MOST_LINES = 40
-LEAST_ROWS = 3
-# Tables of at most this many rows are shown with their details.
-FEW_ROWS = 8
+MOST_LINES = 40  # that people see unless they ask for all
+LEAST_ROWS = 3  # that a table keeps when it is cut to fit
+FEW_ROWS = 8  # tables of at most this many rows are shown with their details
 # Up to this many models have a column each; of more, the lowest, the median and the highest number are shown.
 MOST_COLUMNS = 5
-# A text of at most this many characters stays on one line of its cell.
-SHORT = 18
 HINT = "--all prints everything, --csv and --json too"
 
 
@@ -186,11 +182,10 @@ def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
         return list(part.wrap(console, console.width))
     has_details = any(column.only == "detail" for column in part.columns)
     if has_details and (everything or len(part.rows) <= FEW_ROWS):
-        rows = [_row_as_paragraph(part.columns, row) for row in part.rows]
+        headings, rows = [], [_row_as_paragraph(part.columns, row) for row in part.rows]
     else:
         headings, rows = _headings_and_rows(part)
-        rows.insert(0, headings)
-    return [*_paragraph(part.title, "bold"), *(line for row in rows for line in row), *_paragraph(part.caption)]
+    return [*_paragraph(part.title, "bold"), *headings, *chain(*rows), *_paragraph(part.caption)]
 
 
 def _cut_lines(table: Table, most: int) -> list[Text]:
@@ -198,28 +193,10 @@ def _cut_lines(table: Table, most: int) -> list[Text]:
     title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
     headings, rows = _headings_and_rows(table)
     lines_for_rows = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
-    n_shown = len(rows)
-    while n_shown > LEAST_ROWS and sum(map(len, rows[:n_shown])) > lines_for_rows:
-        n_shown -= 1
+    n_fitting = sum(total <= lines_for_rows for total in accumulate(map(len, rows)))
+    n_shown = min(max(n_fitting, LEAST_ROWS), len(rows))
     left_out = "... without their details" if n_shown == len(rows) else f"... {n_shown:,} of {len(rows):,} rows"
-    shown = [line for row in rows[:n_shown] for line in row]
-    return [*title, *headings, *shown, Text(f"{left_out}: {HINT}", "dim"), *caption]
-
-
-class _Cells:
-    """The cells of a column as text, and how narrow and how wide the column may become without breaking a word."""
-
-    def __init__(self, column: Column, values: Sequence[Any]):
-        """Writes the values as text, and measures how wide they are."""
-        self.column = column
-        self.values = values
-        self.texts = [column.text(value) for value in values]
-        self.is_number = all(value is None or isinstance(value, int | float) for value in values)
-        unbroken = column.heading.split()  # the pieces of text that stay on one line
-        for text in self.texts:
-            unbroken += [text] if self.is_number or len(text) <= SHORT else text.split()
-        self.narrowest = max(map(len, unbroken), default=0)
-        self.widest = max(map(len, [column.heading, *self.texts]))
+    return [*title, *headings, *chain(*rows[:n_shown]), Text(f"{left_out}: {HINT}", "dim"), *caption]
 
 
 def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
@@ -227,60 +204,61 @@ def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
 
     Cells stand side by side if the screen is wide enough for it; else a row is a paragraph, and there are no headings.
     """
-    shown = []
-    for i, column in enumerate(table.columns):
-        if column.only in ("", "people"):
-            shown.append(_Cells(column, [row[i] for row in table.rows]))
-    for gap in (2, 1):  # spaces between two columns
-        gaps = gap * (len(shown) - 1)
-        widths = _widths(shown, console.width - gaps)
-        if widths:
-            headings = [(cells.column.heading, "bold") for cells in shown]
-            rule = Text("─" * (sum(widths) + gaps), "dim")
-            row_lines = []
-            for i in range(len(table.rows)):
-                texts = [(cells.texts[i], cells.column.style_of(cells.values[i])) for cells in shown]
-                row_lines.append(_side_by_side(shown, texts, widths, gap))
-            return [*_side_by_side(shown, headings, widths, gap), rule], row_lines
-    values = zip(*(cells.values for cells in shown), strict=True)
-    return [], [_row_as_paragraph([cells.column for cells in shown], row) for row in values]
+    indices = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    shown = [table.columns[i] for i in indices]
+    rows = [[row[i] for i in indices] for row in table.rows]
+    headings = [column.heading for column in shown]
+    texts = [[column.text(value) for column, value in zip(shown, row, strict=True)] for row in rows]
+    are_numbers = [all(row[i] is None or isinstance(row[i], int | float) for row in rows) for i in range(len(shown))]
+    widths, gap = _widths_and_gap(headings, texts, are_numbers)
+    if not widths:
+        return [], [_row_as_paragraph(shown, row) for row in rows]
+    # Columns for people alone have numbers in words.
+    to_the_right = [is_number or column.only == "people" for is_number, column in zip(are_numbers, shown, strict=True)]
+
+    def side_by_side(cells: Sequence[str], styles: Sequence[str]) -> list[Text]:
+        """The lines of a row: each text in its style, wrapped between words to the width of its column."""
+        lines = []
+        wrapped = map(_wrapped, cells, widths)
+        for pieces in zip_longest(*wrapped, fillvalue=""):  # the pieces of all cells that stand on one line
+            padded = []
+            for piece, width, style, is_right in zip(pieces, widths, styles, to_the_right, strict=True):
+                padded.append(Text(piece.rjust(width) if is_right else piece.ljust(width), style))
+            lines.append(Text(" " * gap).join(padded))
+            lines[-1].rstrip()
+        return lines
+
+    rule = Text("─" * (sum(widths) + gap * (len(widths) - 1)), "dim")
+    row_lines = []
+    for row, cells in zip(rows, texts, strict=True):
+        styles = [column.style_of(value) for column, value in zip(shown, row, strict=True)]
+        row_lines.append(side_by_side(cells, styles))
+    return [*side_by_side(headings, ["bold"] * len(shown)), rule], row_lines
 
 
-def _widths(shown: Sequence[_Cells], total: int) -> list[int]:
-    """The width of each column, at most `total` characters in all; empty where even the narrowest do not fit.
+def _widths_and_gap(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], are_numbers: Sequence[bool]
+) -> tuple[list[int], int]:
+    """The width of each column, so that all fit the screen, and the spaces between two columns.
 
-    Every column gets its narrowest width. Then the characters that are left are shared, first with the columns that
-    lack the fewest to their widest: each gets what it lacks, but at most an equal share.
+    The widest column is made narrower first; no word and no number breaks. The list is empty where the screen is too
+    narrow for that. `are_numbers` says which columns have numbers.
     """
-    widths = [cells.narrowest for cells in shown]
-    characters_left = total - sum(widths)
-    if characters_left < 0:
-        return []
-    lacking = [cells.widest - cells.narrowest for cells in shown]
-    columns_left = len(shown)
-    for i in sorted(range(len(shown)), key=lacking.__getitem__):
-        extra = min(lacking[i], characters_left // columns_left)
-        widths[i] += extra
-        characters_left -= extra
-        columns_left -= 1
-    return widths
-
-
-def _side_by_side(
-    shown: Sequence[_Cells], texts: Sequence[tuple[str, str]], widths: Sequence[int], gap: int
-) -> list[Text]:
-    """The lines of one row: for each column a text, in its style, wrapped between words to the column's width."""
-    wrapped = [_wrapped(text, width) for (text, _), width in zip(texts, widths, strict=True)]
-    lines = []
-    for pieces in zip_longest(*wrapped, fillvalue=""):  # the pieces of all cells that stand on one line
-        padded = []
-        for cells, piece, (_, style), width in zip(shown, pieces, texts, widths, strict=True):
-            to_the_right = cells.is_number or cells.column.only == "people"  # these have numbers in words
-            padded.append(Text(piece.rjust(width) if to_the_right else piece.ljust(width), style))
-        line = Text(" " * gap).join(padded)
-        line.rstrip()
-        lines.append(line)
-    return lines
+    widths = []
+    narrowest = []
+    for i, heading in enumerate(headings):
+        texts = [row[i] for row in rows]
+        unbroken = texts if are_numbers[i] else " ".join(texts).split()  # the pieces of text that stay on one line
+        widths.append(max(map(len, [heading, *texts])))
+        narrowest.append(max(map(len, [*heading.split(), *unbroken]), default=0))
+    gap = 2 if sum(narrowest) + 2 * (len(headings) - 1) <= console.width else 1
+    total = console.width - gap * (len(headings) - 1)
+    if sum(narrowest) > total:
+        return [], gap
+    while sum(widths) > total:
+        can_shrink = [i for i, width in enumerate(widths) if width > narrowest[i]]
+        widths[max(can_shrink, key=widths.__getitem__)] -= 1
+    return widths, gap
 
 
 def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list[Text]:
@@ -297,8 +275,7 @@ def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list
             numbers.append(f"{column.heading}: {column.text(value)}")
     lines = [Text(": ").join(heading)]
     for text in (", ".join(numbers), *details):
-        if text:
-            lines += _paragraph("    " + text)
+        lines += _paragraph("    " + text) if text else []
     return lines
 
 

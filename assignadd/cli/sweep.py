@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OwnFiles, positional
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import named_measure, note_not_defined, showing_sweep
+from assignadd.cli.train import note_not_defined, showing_sweep
 from assignadd.config import has_code_of_user
 from assignadd.config.errors import UsageError, did_you_mean
 
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from assignadd.sweeps.plan import Plan
     from assignadd.sweeps.plan import Sweep as SweepSettings
 
-# Steps between evaluations: a sweep over seeds shows when a circuit forms; in others the end of training counts.
-EVERY = {"seeds": 250}
-USUALLY_EVERY = 1000
-# Sequences per set in the last evaluation; the preset smoke learns nothing, and its training has fewer than 2,000.
-FINAL_SEQUENCES, FINAL_SEQUENCES_OF = 20_000, {"smoke": 500}
 # More steps than any training has: a sweep keeps the newest optimizer state alone, from which it is continued.
 NEWEST_STATE_ALONE = 1 << 31
 
@@ -94,16 +89,16 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     def main(self) -> Output:
         """How many models there are, and how many of them bind, after training what is missing."""
         options.within("n_seeds", self.n_seeds)
-        if self.seeds and self.seeds.isdecimal():
-            note(f"--seeds is a list: this is seed {self.seeds} alone; --n-seeds {self.seeds} takes as many seeds")
         if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
             raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")
         sweep = self.requested()
         if self.observe is not None:
+            from assignadd.measures.own import function_named, own_measure
             from assignadd.sweeps.final_tests import SweepObserver
 
-            first, of_first = sweep.cells[0].in_stack(sweep.config)
-            sweep = replace(sweep, observe=named_measure(self.observe, first, of_first, SweepObserver))
+            function, file = function_named(self.observe)
+            config, member = sweep.cells[0].in_stack(sweep.config)  # on which the function is tried
+            sweep = replace(sweep, observe=own_measure(function, config, member, SweepObserver, file))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, read_provenance, tally
@@ -118,12 +113,13 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             results = run_sweep(sweep, out, planned.machines, listener, self.typed)
         note_versions(read_provenance(out))
         counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
-        lines = [f"{counts['table']}: {counts['models']} models, {results.height:,} rows"]
-        if has_code_of_user(sweep.config):
-            lines.append(f"{counts['diverged']} diverged")
-        else:
-            did = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not"
-            lines.append(f"{did}, {counts['diverged']} diverged")
+        binding = ""  # a task of the user's own has no variables
+        if not has_code_of_user(sweep.config):
+            binding = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not, "
+        lines = [
+            f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
+            f"{binding}{counts['diverged']} diverged",
+        ]
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
     def requested(self) -> SweepSettings:
@@ -132,10 +128,12 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         from assignadd.sweeps.plan import MOST_CELLS, NAMES, named_sweep, sweep_from_file
 
         base = with_files(options.base_config(self.preset, self.config), self.task_, self.network)
-        every = EVERY.get(self.what, USUALLY_EVERY) if self.every is None else self.every
-        final = self.final_sequences
-        if final is None:
-            final = FINAL_SEQUENCES_OF.get(self.preset, FINAL_SEQUENCES)
+        # A sweep over seeds shows when a circuit forms; in others the end of training counts.
+        usual_every = 250 if self.what == "seeds" else 1000
+        every = usual_every if self.every is None else self.every
+        # The preset smoke learns nothing, and its training has fewer than 2,000 sequences.
+        usual_final = 500 if self.preset == "smoke" else 20_000
+        final = usual_final if self.final_sequences is None else self.final_sequences
         record = replace(
             base.record, eval_every=every, measure_every=0 if has_code_of_user(base) else every,
             checkpoint_every=self.save_every, state_every=NEWEST_STATE_ALONE, final_sequences=final,

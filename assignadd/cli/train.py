@@ -1,4 +1,4 @@
-"""assignadd train, assignadd train zoom; and the progress of training, also that of sweeps
+"""assignadd train; and the progress of training, also that of sweeps
 
 On a terminal the lines are replaced; in a log new lines are added every half minute.
 """
@@ -6,7 +6,6 @@ On a terminal the lines are replaced; in a log new lines are added every half mi
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,16 +16,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, OnDevice, OneRun, OwnFiles
+from assignadd.cli.options import FromPreset, OnDevice, OwnFiles
 from assignadd.cli.screen import console, note, say
-from assignadd.config import Config, Member, Model, Task, has_code_of_user
+from assignadd.config import Config, Member, Model, Task
 from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
-    from assignadd.runs.folder import Run
     from assignadd.sweeps.plan import Job
     from assignadd.training.loop import TrainingProgress
-    from assignadd.training.trainer import Observer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +50,12 @@ class Train(FromPreset, OwnFiles, OnDevice):
         from assignadd.runs.config_json import with_files
         from assignadd.runs.naming import default_folder
 
-        settings = self.settings
         base = options.base_config(self.preset, self.config)
-        if self.task_ is not None and settings.task not in (base.task, Task()):
+        if self.task_ is not None and self.settings.task not in (base.task, Task()):
             raise UsageError(f"settings of assign-and-add, --task.NAME, do not go with --task {self.task_}")
-        if self.network is not None and settings.model not in (base.model, Model()):
+        if self.network is not None and self.settings.model not in (base.model, Model()):
             raise UsageError(f"settings of the transformer, --model.NAME, do not go with --network {self.network}")
-        settings = with_files(settings, self.task_, self.network)
+        settings = with_files(self.settings, self.task_, self.network)
         out = self.out or default_folder(settings, [Member(seed) for seed in seeds])
         train_on_screen(settings, seeds, out, device, threads, self.observe)
 
@@ -68,30 +64,18 @@ def train_on_screen(
     config: Config, seeds: list[int], out: Path, device: str, threads: int, observe: str | None = None
 ) -> None:
     """Trains a model for each seed, showing the progress; `observe` names a function in a file of the user's."""
-    from assignadd.measures.columns import ProgressObserver
-    from assignadd.task.splits import splits_of
-    from assignadd.training.loop import train_run
+    from assignadd import api
+    from assignadd.measures.own import function_named
 
-    members = [Member(seed) for seed in seeds]
-    # The progress measures are about the paper's task and transformer.
-    observer: Observer | None = None if has_code_of_user(config) else ProgressObserver
-    if observe is not None:
-        observer = named_measure(observe, config, members[0], observer)
-    seen = splits_of([member.config(config) for member in members])  # (M, N, N): the pairs that training may add
     if config.record.measure_every:  # 0: nothing is measured in training
         note_not_defined(config)
+    function = None if observe is None else function_named(observe)[0]
     with showing_training(out.name, config.optim.steps, config.task) as listener:
-        run = train_run(out, config, members, seen, device, threads, listener, observe=observer)
-    _say_diverged(run)
+        run = api.train(config, seeds, out, device, threads, listener, observe=function)
+    for member, step in zip(run.members, run.diverged_at, strict=True):
+        if step is not None:
+            say(f"seed {member.seed} diverged at step {step}: its loss was not finite; it stopped there")
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
-
-
-def named_measure(text: str, config: Config, member: Member, base: Observer | None) -> Observer:
-    """An observer that calls the function FILE.py:NAME of the user's, after the observer `base` if there is one."""
-    from assignadd.measures.own import function_named, own_measure
-
-    function, path = function_named(text)
-    return own_measure(function, config, member, base, path)
 
 
 def note_not_defined(config: Config) -> None:
@@ -105,80 +89,47 @@ def note_not_defined(config: Config) -> None:
         note(f"not defined for this network, and left out: {', '.join(names)} ({reason})")
 
 
-def _say_diverged(run: Run) -> None:
-    """Prints a line for each model of a run that diverged."""
-    for member, step in zip(run.members, run.diverged_at, strict=True):
-        if step is not None:
-            say(f"seed {member.seed} diverged at step {step}: its loss was not finite; it stopped there")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Zoom(OneRun, OwnFiles):
-    """Train a part of a run again, bit for bit the same, with checkpoints closer together."""
-
-    around: int
-    """The step in the middle."""
-    every: int = 10
-    """Steps between checkpoints."""
-    within: int = 200
-    """Steps before and after the middle."""
-    out: Path | None = None
-    """The new run folder. If None, RUN-zoom-STEP beside the run."""
-
-    def main(self) -> None:
-        """Trains the steps again into a new run folder, and prints where it is."""
-        from assignadd.runs.folder import check_files, open_run
-        from assignadd.training.loop import zoom
-
-        run = open_run(self.run)
-        check_files(run, self.task_, self.network)
-        folder = Path(os.path.abspath(run.path))  # absolute, as the path "." has no name
-        out = self.out or folder.with_name(f"{run.name}-zoom-{self.around}")
-        with showing_training(out.name, min(run.step, self.around + self.within), run.config.task) as listener:
-            zoomed, differing = zoom(run, out, self.around, self.every, self.within, listener)
-        if differing:
-            note(f"the weights differ from those of {run.name} from step {differing[0]} on: other rounding here")
-        _say_diverged(zoomed)
-        say(f"{zoomed.path}: {len(zoomed.steps)} checkpoints from step {zoomed.steps[0]:,} to {zoomed.steps[-1]:,}")
-
-
 # The least time between two reports: on a terminal, and elsewhere.
 SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
 # The accuracies of at most this many models are shown while they train.
 MOST_MODELS = 8
 
 
-class TrainingScreen:
-    """Shows how many of `total` updates are made, how fast, and lines of details."""
+@contextmanager
+def _training_screen(title: str, total: int, unit: str) -> Iterator[Callable[[int, Callable[[], list[str]]], None]]:
+    """A function that shows how many of `total` updates are made, how fast, and further lines.
 
-    def __init__(self, title: str, total: int, unit: str):
-        self.title = title
-        self.total = total
-        self.unit = unit
-        self.status = console.status(Text(title))
-        self.first: tuple[int, float] | None = None  # updates and time at the first report: a run may be continued
-        self.shown_at = 0.0  # when the last report was shown, in seconds
+    It is called with the number of updates so far and a function for the lines. It shows nothing if the last report
+    was shown just before and more will follow.
+    """
+    status = console.status(Text(title))
+    first: tuple[int, float] | None = None  # updates and time at the first report: a run may be continued
+    shown_at = 0.0  # the time of the last report, in seconds
 
-    def show(self, done: int, details: Callable[[], list[str]]) -> None:
-        """Shows that `done` updates are made, unless the last report was shown just before and more will follow."""
+    def show(done: int, details: Callable[[], list[str]]) -> None:
+        nonlocal first, shown_at
         now = time.monotonic()
-        self.first = self.first or (done, now)
+        first = first or (done, now)
         seconds_between = SCREEN_SECONDS if console.is_terminal else LOG_SECONDS
-        if now - self.shown_at < seconds_between and done < self.total:
+        if now - shown_at < seconds_between and done < total:
             return
-        self.shown_at = now
-        first_done, first_time = self.first
-        line = f"{self.title}: {done:,} of {self.total:,} {self.unit}"
-        if done > first_done:
-            rate = (done - first_done) / (now - first_time)
-            line += f", {rate:,.1f} {self.unit}/s, {(self.total - done) / rate / 60:.1f} min left"
+        shown_at = now
+        line = f"{title}: {done:,} of {total:,} {unit}"
+        if done > first[0]:
+            rate = (done - first[0]) / (now - first[1])
+            line += f", {rate:,.1f} {unit}/s, {(total - done) / rate / 60:.1f} min left"
         lines = [line, *(f"  {detail}" for detail in details())]
         if console.is_terminal:
-            self.status.start()  # here, as training forks its processes before its first report
-            self.status.update(Text("\n".join(lines)))
+            status.start()  # here, as training forks its processes before its first report
+            status.update(Text("\n".join(lines)))
         else:
             for line in lines:
                 say(line)
+
+    try:
+        yield show
+    finally:
+        status.stop()
 
 
 @contextmanager
@@ -191,17 +142,14 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
 
     shown = [evalset for evalset in all_sets(task) if task.file is not None or evalset.name.endswith(" train")]
     labels = {evalset.name: evalset.label.split(",")[0] for evalset in shown}  # such as "literals alone"
-    screen = TrainingScreen(title, steps, "steps")
+    with _training_screen(title, steps, "steps") as show:
 
-    def listener(progress: TrainingProgress) -> None:
-        for text in progress.notes:
-            say(f"note: {text}", "yellow")
-        screen.show(progress.step, lambda: _model_lines(progress, labels))
+        def listener(progress: TrainingProgress) -> None:
+            for text in progress.notes:
+                say(f"note: {text}", "yellow")
+            show(progress.step, lambda: _model_lines(progress, labels))
 
-    try:
         yield listener
-    finally:
-        screen.status.stop()
 
 
 def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str]:
@@ -220,24 +168,22 @@ def showing_sweep(title: str, jobs: Sequence[Job], quiet: bool) -> Iterator[Call
 
     A job trains a stack of models. Updates are counted once for each model; nothing is shown if `quiet`.
     """
-    steps = [job.done for job in jobs]  # of each job, the last step that was reported
-    screen = TrainingScreen(title, sum(job.config.optim.steps * len(job.members) for job in jobs), "model-steps")
+    last_steps = [job.done for job in jobs]  # that each job reported
+    updates = sum(job.done * len(job.members) for job in jobs)
+    total = sum(job.config.optim.steps * len(job.members) for job in jobs)
 
     def details() -> list[str]:
-        n_finished = sum(step >= job.config.optim.steps for step, job in zip(steps, jobs, strict=True))
+        n_finished = sum(step >= job.config.optim.steps for step, job in zip(last_steps, jobs, strict=True))
         return [f"{n_finished} of {len(jobs)} stacks finished"]
 
-    updates = sum(done * len(job.members) for done, job in zip(steps, jobs, strict=True))
+    with _training_screen(title, total, "model-steps") as show:
 
-    def listener(index: int, step: int) -> None:
-        nonlocal updates
-        if step > steps[index]:
-            updates += (step - steps[index]) * len(jobs[index].members)
-            steps[index] = step
-        if not quiet:
-            screen.show(updates, details)
+        def listener(index: int, step: int) -> None:
+            nonlocal updates
+            if step > last_steps[index]:
+                updates += (step - last_steps[index]) * len(jobs[index].members)
+                last_steps[index] = step
+            if not quiet:
+                show(updates, details)
 
-    try:
         yield listener
-    finally:
-        screen.status.stop()

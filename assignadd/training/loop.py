@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,11 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from assignadd.config import Config, ConfigError, Member, UserError
-from assignadd.config.errors import RunError
+from assignadd.config import Config, Member, UserError
 from assignadd.model.accuracy import END_EVALUATIONS, end_of_training
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MANIFEST, Environment
@@ -65,20 +62,17 @@ def train_run(
     device: str = "cpu",
     threads: int = 1,
     listener: Listener = lambda _: None,
-    begin: Callable[[Trainer], None] | None = None,
     observe: Observer | None = None,
 ) -> Run:
     """The run in the folder `path`, once all that was missing of it is trained.
 
     Call it again after any interruption: on a CPU the files are bitwise the same. On another device a run continues
     with other last bits. A finished run is left unchanged, whatever is damaged in it.
-    `begin` brings the trainer of a new run, which holds the initial weights of the seeds, to where that run starts; by
-    default, to step 0 with the weights that the settings ask for (`start`). `observe(configs, seen)` returns a function
-    that is called with the models every `record.measure_every` steps and after the last step; what it returns is stored
-    in the metrics under `measures`. The run stores the attribute `observed` of an observer, if it has one, and goes on
-    with the same alone.
+    `observe(configs, seen)` returns a function that is called with the models every `record.measure_every` steps and
+    after the last step; what it returns is stored in the metrics under `measures`. The run stores the attribute
+    `observed` of an observer, if it has one, and goes on with the same alone.
     """
-    if begin is None and not (path / MANIFEST).exists():
+    if not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
     here, observed = Environment.here(device, threads), getattr(observe, "observed", None)
     with Writer.hold(path, config, members, seen, here, observed=observed) as run, StopSignals() as signals:
@@ -86,7 +80,7 @@ def train_run(
             listener(TrainingProgress(run.step, [], notes=run.notes))
         elif not run.finished:
             with closing(Trainer(config, members, seen, device, threads, observe)) as trainer, Commits(run) as commits:
-                rows = _resume(run, commits, trainer, begin or set_start)
+                rows = _resume(run, commits, trainer)
                 listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
                 n_notes = len(run.notes)
                 _train(config, commits, trainer, signals, listener, rows)
@@ -168,11 +162,11 @@ def _train(
             return
 
 
-def _resume(run: Writer, commits: Commits, trainer: Trainer, begin: Callable[[Trainer], None]) -> list[dict[str, Any]]:
+def _resume(run: Writer, commits: Commits, trainer: Trainer) -> list[dict[str, Any]]:
     """Brings the trainer to where the run stands; returns the rows of its latest evaluation."""
     state = run.latest_state()
     if state is None:
-        begin(trainer)
+        set_start(trainer)
         return _commit(commits, trainer, with_state=True)
     trainer.load_state(state)
     return run.metrics()[-len(run.members) :]
@@ -257,44 +251,3 @@ def next_stop(config: Config, step: int) -> int:
     regular = [(step // every + 1) * every for every in intervals]
     early = [stop for stop in log_spaced(config) if stop > step]
     return min(config.optim.steps, *regular, *early)
-
-
-# A second look at a part of training: the same steps again, bitwise, with checkpoints closer together.
-
-
-def zoom(
-    run: Run, path: Path, around: int, every: int = 10, within: int = 200, listener: Listener = lambda _: None
-) -> tuple[Run, list[int]]:
-    """A new run in `path` of the steps `around` -+ `within` of a run, with a checkpoint every `every` steps.
-
-    It starts from the run's newest optimizer state before them and takes the same device and number of threads, so that
-    the steps are the same. Also returns the steps at which both runs have a checkpoint and the weights differ: none,
-    unless this machine rounds differently from the one that trained the run.
-    """
-    first, last = max(0, around - within), min(run.step, around + within)
-    if not 0 <= around <= run.step:
-        raise ConfigError("around", around, f"a step of the run, from 0 to {run.step}")
-    if every < 1 or within < 1:
-        name, value = ("every", every) if every < 1 else ("within", within)
-        raise ConfigError(name, value, "a whole number from 1 on")
-    state = run.latest_state(at_most=first)
-    if state is None:
-        raise RunError(
-            f"run {run.name} keeps no optimizer state to train on from (imported and published weights have none)"
-        )
-
-    def begin(trainer: Trainer) -> None:
-        trainer.load_state(state)
-        trainer.advance(first - trainer.step)
-
-    record = dataclasses.replace(run.config.record, checkpoint_every=every, eval_every=every)
-    config = dataclasses.replace(run.config, record=record, optim=dataclasses.replace(run.config.optim, steps=last))
-    device = run.provenance["device"].split()[0]  # "cuda" of "cuda (NVIDIA H200)"
-    threads = run.provenance["threads"]
-    again = train_run(path, config, run.members, run.seen, device, threads, listener, begin)
-    differing = []
-    for step in sorted(set(again.steps) & set(run.steps)):
-        ours, theirs = again.checkpoint(step).flat, run.checkpoint(step).flat
-        if not torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True):  # NaN as in a model that diverged
-            differing.append(step)
-    return again, differing

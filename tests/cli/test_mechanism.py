@@ -1,4 +1,4 @@
-"""claims, report, measure, phases and zoom end to end on a run of the smoke preset."""
+"""claims, report, measure and phases end to end on a run of the smoke preset."""
 
 import json
 import re
@@ -151,20 +151,6 @@ def test_phases_measures_what_is_missing(here, capsys, tmp_path):
     assert len(models) == 2 and (tmp_path / "bare" / "measures.parquet").exists()
 
 
-def test_zoom(here, capsys):
-    assert "checkpoints from step 20 to 36" in said(
-        capsys, "train", "zoom", RUN, "--around", "28", "--every", "4", "--within", "8"
-    )
-
-
-def test_zoom_into_the_working_directory(here, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert "no run at ." in complaint(capsys, "train", "zoom", ".", "--around", "28", code=1)
-    shutil.copytree(here / "runs" / RUN, tmp_path / "mine")
-    monkeypatch.chdir(tmp_path / "mine")
-    assert "mine-zoom-28: " in said(capsys, "train", "zoom", ".", "--around", "28", "--every", "4", "--within", "8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
@@ -174,7 +160,6 @@ def test_zoom_into_the_working_directory(here, capsys, tmp_path, monkeypatch):
         (("claims", RUN, "--only", "nothing"), "only = 'nothing'", 2),
         (("claims", RUN, "--step", "7"), "the nearest is at", 1),
         (("report", RUN, "--n", "0"), "n = 0", 2),
-        (("train", "zoom", RUN, "--around", "9999"), "from 0 to 60", 2),
         (("measure", "none"), "no run at none", 1),
         (("measure", "phases"), "the following arguments are required: RUN", 2),
         (("measure", "phases", RUN, "--seeds", "7"), "no seed 7 there; there are 0, 1", 2),

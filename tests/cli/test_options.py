@@ -41,7 +41,6 @@ def test_bad_seeds_are_refused(text):
     [
         ("ask", "the following arguments are required: PROMPT; usage: assignadd ask PROMPT [RUN] [OPTIONS]"),
         ("runs import", "the following arguments are required: FILE; usage: assignadd runs import FILE... [OPTIONS]"),
-        ("ask p --run r", "unknown option --run; RUN is given without it: assignadd ask ... RUN"),
         ("measure x --n many", "n = 'many': expected a whole number"),
         ("measure x --n --json", "argument --n: expected one argument; usage: assignadd measure RUN... [OPTIONS]"),
         ("runs show x y", "unexpected argument 'y'; usage: assignadd runs show RUN [OPTIONS]"),
@@ -67,8 +66,8 @@ def test_bad_seeds_are_refused(text):
         ("train --numerics.dtype half", "numerics.dtype = 'half': expected one of float32, float64"),
         ("train --seed.init=x", "seed.init = 'x': expected a whole number from 0"),
         ("train -x 3", "unknown option -x; `assignadd train --help` lists the options"),
-        ("train zoom r", "the following arguments are required: --around; usage: assignadd train zoom RUN --around N"),
-        ("train zoom r --around 3 --evry 3", "unknown option --evry; did you mean --every?"),
+        ("runs publish r", "the following arguments are required: --repo; usage: assignadd runs publish RUN --repo"),
+        ("runs publish r --repo a/b --privat", "unknown option --privat; did you mean --private?"),
         ("trian", "no command 'trian'; did you mean train?"),
     ],
 )

@@ -17,7 +17,6 @@ def test_with_a_run_as_json_and_figures(here, tmp_path, capsys):
     verdicts = {record["id"]: record["verdict"] for record in reply["verdicts"]}
     assert verdicts["theory-remainder"] == "holds" and verdicts["theory-memory-dominates"] == "does not hold"
     assert verdicts["theory-real-gradient"] == "cannot be tested"  # 60 steps teach nothing
-    assert reply["beta"][0]["balancing_length"] is None and reply["beta"][-1]["balanced"][0] == 1
     names = ("theory_beta", "theory_real_gradient")
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json", ".assignadd"}
     assert {p.name for p in out.iterdir()} == expected
@@ -28,13 +27,12 @@ def test_without_a_run_as_a_table(capsys):
     assert main(["theory", *SMALL]) == 0
     short = capsys.readouterr().out
     assert len(short.splitlines()) <= 40
-    for words in ("name a run", "the theorem and its step against beta", "--all prints every statement",
-                  "the stated step adds one variable and one number for beta",
-                  "memory-dominates, does not hold: The associative memory, which matches"):  # fmt: skip
-        assert words in short
+    words = ("name a run", "--all has the statements in words", "attends-target", "w0-attention", "does not hold")
+    assert all(word in short for word in words) and "The associative memory, which matches" not in short
     assert main(["theory", *SMALL, "--all"]) == 0
-    everything = capsys.readouterr().out
-    assert all(words in everything for words in ("does not hold", "cannot be tested", "attends-target", "w0-attention"))
+    everything = " ".join(capsys.readouterr().out.split())
+    assert "memory-dominates: does not hold value: " in everything
+    assert "The associative memory, which matches" in everything
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ COMMANDS = (
     "claims census-six --with {}",
     "study {}",
     "intervene {} a=1,a+2=? census-six",
-    "intervene --explain {}",
     "runs import {}",
     "runs import {} --config {}",
     "claims census-six --census {}",
