@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
-from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, counting, note
 from assignadd.cli.train import note_not_defined
 from assignadd.config import has_code_of_user, require_built_in
 from assignadd.config.errors import RunError, UsageError
-from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
+from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of
 
 if TYPE_CHECKING:
     import polars
@@ -53,26 +53,14 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         for run in runs:
             labels |= {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
             models += _evaluated(run, self.step, seeds, self.n, threads)
-        accuracy_columns = [
-            *(Column(name, only="data") for name in ("run", "seed", "step", "set")), Column("label", "set"),
-            Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
-            Column("n", only="data"), Column("pairs", "over pairs", none=""),
-        ]  # fmt: skip
-        rows = []
-        for model in models:
-            for name, numbers in model["sets"].items():
-                measured = [numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")]
-                rows.append((model["run"], model["seed"], model["step"], name, labels[name], *measured))
         caption = f"{self.n:,} sequences a set."
-        first = models[0]
-        has_other_measures = not any(has_code_of_user(run.config) for run in runs)
-        if has_other_measures:
+        if not any(has_code_of_user(run.config) for run in runs):  # for which the other measures are not defined
+            name = runs[0].name
             caption += (
-                f" `assignadd measure phases {first['run']}`: when each skill was learned; "
-                f"`assignadd measure curves {first['run']}`: every progress measure at every checkpoint."
+                f" `assignadd measure phases {name}`: when each skill was learned; "
+                f"`assignadd measure curves {name}`: every progress measure at every checkpoint."
             )
-        title = f"{first['run']}, seed {first['seed']}, step {first['step']:,}"
-        table = Table(title, accuracy_columns, rows, f"With 95 % intervals; {caption}")
+        table = _accuracy_table(models, labels, caption)
         part = table if len(models) == 1 else _many_models(models, labels, caption)
         return Output([part], {"models": models}, table)
 
@@ -105,13 +93,29 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
     return models
 
 
+def _accuracy_table(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
+    """A row for each model and evaluation set; `labels` has the sets' labels by their names."""
+    table_columns = [
+        *(Column(name, only="data") for name in ("run", "seed", "step", "set")), Column("label", "set"),
+        Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
+        Column("n", only="data"), Column("pairs", "over pairs", none=""),
+    ]  # fmt: skip
+    rows = []
+    for model in models:
+        for name, numbers in model["sets"].items():
+            measured = [numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")]
+            rows.append((model["run"], model["seed"], model["step"], name, labels[name], *measured))
+    title = f"{models[0]['run']}, seed {models[0]['seed']}, step {models[0]['step']:,}"
+    return Table(title, table_columns, rows, f"With 95 % intervals; {caption}")
+
+
 def _many_models(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
     """The accuracies of several models: a row for each evaluation set; `labels` has the sets' labels by their names."""
     runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
-    nothing = {"accuracy": None}  # of a set that a model's task does not have
-    by_label = {
-        label: [model["sets"].get(name, nothing)["accuracy"] for model in models] for name, label in labels.items()
-    }
+    by_label: dict[str, list[float | None]] = {}
+    for name, label in labels.items():
+        # A model's task may not have the set.
+        by_label[label] = [model["sets"].get(name, {"accuracy": None})["accuracy"] for model in models]
     return by_model(f"accuracy: {'; '.join(runs_and_steps)}", by_label, [model["seed"] for model in models], caption)
 
 
@@ -125,15 +129,14 @@ class Curves(OneRun, Parallel, Printing):
     def main(self) -> Output:
         """A line that says where the table of measures is written; as CSV the table itself."""
         from assignadd.dynamics.trajectory import with_own_columns, write_measures
+        from assignadd.runs.encoding import is_sealed_with
+        from assignadd.runs.files import claim_file
         from assignadd.runs.folder import open_run
         from assignadd.runs.manifest import MEASURES
 
         run = open_run(self.run)
         require_built_in(run.config, "measure curves")
         if self.out is not None:
-            from assignadd.runs.encoding import is_sealed_with
-            from assignadd.runs.files import claim_file
-
             # A table that this command wrote earlier is replaced; any other file is left alone.
             claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)
@@ -182,25 +185,21 @@ class Phases(ManyRuns, Parallel, Printing):
         from assignadd.network import SEQUENCES, runs_of
 
         networks = with_seeds(read_networks(self.runs, None, SEQUENCES, "measure phases"), seeds)
-        with console.status("evaluating"):  # takes time only for imported weights, whose training recorded nothing
-            for network in networks:
-                steps = curves_of(network).steps
-                if len(steps) < 2:
-                    raise RunError(
-                        f"{network.name} was evaluated once, at step {steps[-1]:,}, which shows no phases: "
-                        "train with --record.eval-every 100, or import several checkpoints"
-                    )
+        for network in networks:
+            steps = curves_of(network).steps
+            if len(steps) < 2:
+                raise RunError(
+                    f"{network.name} was evaluated once, at step {steps[-1]:,}, which shows no phases: "
+                    "train with --record.eval-every 100, or import several checkpoints"
+                )
         for run in runs_of(networks):
             measured_table(run, self.cores)  # on all cores; the tables below read what this stores
-        parts: list[Table | str] = [_phases_table(networks)]
+            if len(run.steps) < 2:
+                note(f"{run.name} has one checkpoint: no onsets of measures; train with --record.checkpoint-every 100")
         onsets = _onset_table(networks)
+        parts: list[Table | str] = [_phases_table(networks)]
         if len(networks) == 1:
             parts += [phases_of(networks[0]).summary, onsets]
-            if len(trajectory_of(networks[0])["step"]) < 2:
-                name = networks[0].name
-                note(
-                    f"{name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100"
-                )
         return Output(parts, {"models": [_phases_record(network) for network in networks]}, onsets)
 
 
@@ -255,27 +254,18 @@ def _phases_table(networks: Sequence[Network]) -> Table:
         onsets = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
         spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
         rows.append((network.name, network.seed, *onsets, *spikes, late and f"{late.variable}, {late.slot} slot"))
-    skills = ("addition", "binding", "refinement")
-    table_columns = columns("run", "seed", *skills, "first spike", "second spike", "late variable")
-    caption = (
-        "The step from which each was there, - if it never was. With --seeds one network is shown with its curves."
-    )
-    return Table("phases of training", table_columns, rows, caption)
+    names = ("run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable")
+    caption = "The step from which each was there, - if it never was. For one network, as of --seeds, also its curves."
+    return Table("phases of training", columns(*names), rows, caption)
 
 
 def _onset_table(networks: Sequence[Network]) -> Table:
     """A row for each curve of each network: the step from which it stays at its level or above."""
     table_columns = [
-        Column("run", only="data"),
-        Column("seed", only="data"),
-        Column("curve", only="data"),
-        Column("label", "curve"),
-        Column("threshold", "level", "g"),
-        Column("lasting", only="data"),
-        Column("onset", none="never"),
-        *columns("low", "high"),
-        Column("n", none="all"),
-    ]
+        *(Column(name, only="data") for name in ("run", "seed", "curve")), Column("label", "curve"),
+        Column("threshold", "level", "g"), Column("lasting", only="data"), Column("onset", none="never"),
+        *columns("low", "high"), Column("n", none="all"),
+    ]  # fmt: skip
     rows = []
     for network in networks:
         for onset in onsets_of(network):

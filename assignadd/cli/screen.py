@@ -181,10 +181,9 @@ def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
     if isinstance(part, Text):
         return list(part.wrap(console, console.width))
     has_details = any(column.only == "detail" for column in part.columns)
+    headings, rows = _headings_and_rows(part)
     if has_details and (everything or len(part.rows) <= FEW_ROWS):
         headings, rows = [], [_row_as_paragraph(part.columns, row) for row in part.rows]
-    else:
-        headings, rows = _headings_and_rows(part)
     return [*_paragraph(part.title, "bold"), *headings, *chain(*rows), *_paragraph(part.caption)]
 
 

@@ -96,7 +96,8 @@ def test_columns_beside_the_measures_and_on_the_command_line(tmp_path, file, cap
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert float(rows[-1]["rate"]) == pytest.approx(CONFIG.optim.lr) and "norm W_E" not in rows[0]
     assert main(["runs", "show", "r"]) == 0
-    assert "seen pairs: how many pairs training shows (mine.py:both)" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "columns of mine.py:both" in shown and "seen pairs how many pairs training shows" in shown
     assert main(["measure", "phases", "r"]) == 0  # whose curves are ours alone
 
 
