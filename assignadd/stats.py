@@ -28,8 +28,8 @@ class Interval:
 def wilson(successes: float, n: int) -> Interval:
     """Wilson's 95 % score interval for a proportion.
 
-    `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum, and the
-    interval is conservative, as no such share varies more than a single success or failure does.
+    `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum. The interval
+    is then conservative.
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
@@ -111,9 +111,8 @@ class Measured:
     def over_evaluations(cls, shares: Sequence[float], n: int) -> Measured:
         """The median of the shares at several evaluations, each on its own sequences, `n` in all, with its interval.
 
-        The shares differ from one evaluation to the next both because the network changes and because the sequences do,
-        so the interval of their median covers both. It is widened to Wilson's interval for `n` sequences, which is not
-        empty where all shares are equal.
+        The interval of the median covers both how the network changes and how the sequences do. It is widened to
+        Wilson's interval for `n` sequences, which is not empty where all shares are equal.
         """
         median, over_evaluations, over_sequences = _over_evaluations(shares, n)
         low = min(over_evaluations.low, over_sequences.low)
@@ -137,8 +136,7 @@ class Measured:
         """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence.
 
         The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed,
-        one with a success in `a` alone and one with a success in `b` alone. It is valid also where few sequences
-        differ, and not empty where none does. The value is that of the observed sequences.
+        one with a success in `a` alone and one with a success in `b` alone. The value is that of those observed.
         """
         with_two_more = np.append(a.astype(float) - b, (1.0, -1.0))
         centre = float(with_two_more.mean())
@@ -173,30 +171,29 @@ def _over_evaluations(shares: Sequence[float], n: int) -> tuple[float, Interval,
 
 
 def lowest(measured: Iterable[Measured | None]) -> Measured | None:
-    """The lowest of these numbers with its interval; None where nothing was measured.
+    """The lowest of these numbers, with the lowest low end and the lowest high end of all; None if there are none.
 
-    The ends are the lowest low end and the lowest high end, which may be those of other numbers. So `AtLeast` holds
-    where every number is clearly above the threshold, and fails where one is clearly below.
+    So `AtLeast` holds where every number is clearly above the threshold, and fails where one is clearly below.
     """
     return _extreme(min, measured)
 
 
 def highest(measured: Iterable[Measured | None]) -> Measured | None:
-    """The highest of these numbers with its interval; None where nothing was measured.
+    """The highest of these numbers, with the highest low end and the highest high end of all; None if there are none.
 
-    The ends are the highest low end and the highest high end, which may be those of other numbers. So `AtMost` holds
-    where every number is clearly below the threshold, and fails where one is clearly above.
+    So `AtMost` holds where every number is clearly below the threshold, and fails where one is clearly above.
     """
     return _extreme(max, measured)
 
 
-def _extreme(which: Callable[..., Any], measured: Iterable[Measured | None]) -> Measured | None:
-    """`lowest` if `which` is `min`, `highest` if it is `max`; n and unit are those of the number with this value."""
+def _extreme(choose: Callable[..., Any], measured: Iterable[Measured | None]) -> Measured | None:
+    """`lowest` if `choose` is `min`, `highest` if it is `max`; n and unit are those of the number with this value."""
     numbers = [number for number in measured if number is not None]
     if not numbers:
         return None
-    extreme: Measured = which(numbers, key=lambda number: number.value)
-    low, high = which(number.low for number in numbers), which(number.high for number in numbers)
+    extreme: Measured = choose(numbers, key=lambda number: number.value)
+    low = choose(number.low for number in numbers)
+    high = choose(number.high for number in numbers)
     return replace(extreme, low=low, high=high)
 
 
@@ -229,12 +226,11 @@ def threshold(
 ) -> Measured | None:
     """The setting at which the share of seeds that succeed is half of what it reaches, with an interval over seeds.
 
-    `succeeded` says which seeds succeed at each setting, and `counted` which count there (all, unless given), both
+    `succeeded` says which seeds succeed at each setting, and `counted` which count there (all by default), both
     (settings, seeds). The threshold is that of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) with
-    the greatest likelihood. This curve does not fall, so it is fitted to the rise alone: the settings up to the one at
-    which the largest share succeeds. The same seed recurs in every setting, so the bootstrap for the interval (95 %,
-    percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no success, or
-    as many at the lowest setting as later on.
+    the greatest likelihood. This curve does not fall, so it is fitted to the settings up to the one at which the
+    largest share succeeds. The bootstrap for the interval (95 %, percentiles) draws seeds with all of their trials.
+    None where nothing rises: no success, or as many at the lowest setting as later on.
     """
     counted = np.ones_like(succeeded, dtype=bool) if counted is None else counted
     share = (succeeded & counted).sum(1) / np.maximum(counted.sum(1), 1)  # (settings,); 0 where no seed counts
@@ -311,14 +307,9 @@ def _grid_of_curves(settings: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
 
 
 Verdict = Literal[
-    "holds",
-    "does not hold",
-    "undecided",
-    "cannot be tested",
-    "not applicable",
-    "not measured yet",
+    "holds", "does not hold", "undecided", "cannot be tested", "not applicable", "not measured yet",
     "could not be measured",
-]
+]  # fmt: skip
 HOLDS: Final = "holds"
 FAILS: Final = "does not hold"
 UNDECIDED: Final = "undecided"

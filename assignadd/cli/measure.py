@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
@@ -121,29 +120,22 @@ def _many_models(models: Sequence[dict[str, Any]], labels: dict[str, str], capti
 
 @dataclass(frozen=True, kw_only=True)
 class Curves(OneRun, Parallel, Printing):
-    """Every progress measure at every checkpoint of a run, as a Parquet table: a row per model and checkpoint."""
+    """Every progress measure at every checkpoint of a run: a row per model and checkpoint.
 
-    out: Path | None = None
-    """The file; measures.parquet in the run folder unless given, where the other commands find it."""
+    The table is measures.parquet in the run folder, where the other commands find it; --csv prints it.
+    """
 
     def main(self) -> Output:
-        """A line that says where the table of measures is written; as CSV the table itself."""
-        from assignadd.dynamics.trajectory import with_own_columns, write_measures
-        from assignadd.runs.encoding import is_sealed_with
-        from assignadd.runs.files import claim_file
+        """A line that says where the table of measures is stored; as CSV the table itself."""
+        from assignadd.dynamics.trajectory import with_own_columns
         from assignadd.runs.folder import open_run
         from assignadd.runs.manifest import MEASURES
 
         run = open_run(self.run)
         require_built_in(run.config, "measure curves")
-        if self.out is not None:
-            # A table that this command wrote earlier is replaced; any other file is left alone.
-            claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)
         table = measured_table(run, self.cores)
-        if self.out is not None:
-            write_measures(run, table, self.out)
-        line = f"{self.out or run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
+        line = f"{run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
         rows = with_own_columns(run, table).fill_nan(None)  # JSON has no NaN
         return Output([line], csv=Table("", columns(*rows.columns), rows.rows()))
 

@@ -11,10 +11,11 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, chain, zip_longest
 from typing import Any, Literal
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from assignadd.config.errors import LONGEST_LINE, printable, shortened
@@ -181,81 +182,58 @@ def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
     if isinstance(part, Text):
         return list(part.wrap(console, console.width))
     has_details = any(column.only == "detail" for column in part.columns)
-    headings, rows = _headings_and_rows(part)
     if has_details and (everything or len(part.rows) <= FEW_ROWS):
-        headings, rows = [], [_row_as_paragraph(part.columns, row) for row in part.rows]
-    return [*_paragraph(part.title, "bold"), *headings, *chain(*rows), *_paragraph(part.caption)]
+        rows = [line for row in part.rows for line in _row_as_paragraph(part.columns, row)]
+    else:
+        rows = _side_by_side(part, len(part.rows))
+    return [*_paragraph(part.title, "bold"), *rows, *_paragraph(part.caption)]
 
 
 def _cut_lines(table: Table, most: int) -> list[Text]:
     """A table without details, with as many rows as fit into `most` lines, and a line that says how to see all."""
     title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
-    headings, rows = _headings_and_rows(table)
-    lines_for_rows = most - len(title) - len(headings) - len(caption) - 1  # 1 for the line with the hint
-    n_fitting = sum(total <= lines_for_rows for total in accumulate(map(len, rows)))
-    n_shown = min(max(n_fitting, LEAST_ROWS), len(rows))
-    left_out = "... without their details" if n_shown == len(rows) else f"... {n_shown:,} of {len(rows):,} rows"
-    return [*title, *headings, *chain(*rows[:n_shown]), Text(f"{left_out}: {HINT}", "dim"), *caption]
+    lines_for_rows = most - len(title) - len(caption) - 1  # 1 for the line with the hint
+    n_shown = min(len(table.rows), max(lines_for_rows, LEAST_ROWS))
+    rows = _side_by_side(table, n_shown)
+    while n_shown > LEAST_ROWS and len(rows) > lines_for_rows:
+        n_shown -= 1
+        rows = _side_by_side(table, n_shown)
+    left_out = "without their details" if n_shown == len(table.rows) else f"{n_shown:,} of {len(table.rows):,} rows"
+    return [*title, *rows, Text(f"... {left_out}: {HINT}", "dim"), *caption]
 
 
-def _headings_and_rows(table: Table) -> tuple[list[Text], list[list[Text]]]:
-    """The lines of the headings, and those of each row, without details.
+def _side_by_side(table: Table, n_rows: int) -> list[Text]:
+    """The lines of the headings and of the first rows of a table, without details."""
+    shown = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    rows = table.rows[:n_rows]
+    texts = [[table.columns[i].text(row[i]) for row in rows] for i in shown]  # by column
+    widths, gap = _widths_and_gap([[table.columns[i].heading, *texts[k]] for k, i in enumerate(shown)])
+    grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0), border_style="dim")
+    for i, width in zip(shown, widths, strict=True):
+        column = table.columns[i]
+        has_numbers = all(row[i] is None or isinstance(row[i], int | float) for row in table.rows)
+        # Columns for people alone have numbers in words.
+        justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
+        grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
+    for row, *cells in zip(rows, *texts, strict=True):
+        styles = [table.columns[i].style_of(row[i]) for i in shown]
+        grid.add_row(*map(Text, cells, styles))
+    lines = [Text.assemble(*((text, style or "") for text, style, _ in line)) for line in console.render_lines(grid)]
+    for line in lines:
+        line.rstrip()
+    return lines
 
-    Cells stand side by side if the screen is wide enough for it; else a row is a paragraph, and there are no headings.
+
+def _widths_and_gap(texts: Sequence[Sequence[str]]) -> tuple[list[int], int]:
+    """The width of each column of texts, so that all fit the screen, and the number of spaces between two columns.
+
+    The widest column is made narrower first; no word breaks unless there is no other way.
     """
-    indices = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
-    shown = [table.columns[i] for i in indices]
-    rows = [[row[i] for i in indices] for row in table.rows]
-    headings = [column.heading for column in shown]
-    texts = [[column.text(value) for column, value in zip(shown, row, strict=True)] for row in rows]
-    are_numbers = [all(row[i] is None or isinstance(row[i], int | float) for row in rows) for i in range(len(shown))]
-    widths, gap = _widths_and_gap(headings, texts, are_numbers)
-    if not widths:
-        return [], [_row_as_paragraph(shown, row) for row in rows]
-    # Columns for people alone have numbers in words.
-    to_the_right = [is_number or column.only == "people" for is_number, column in zip(are_numbers, shown, strict=True)]
-
-    def side_by_side(cells: Sequence[str], styles: Sequence[str]) -> list[Text]:
-        """The lines of a row: each text in its style, wrapped between words to the width of its column."""
-        lines = []
-        wrapped = map(_wrapped, cells, widths)
-        for pieces in zip_longest(*wrapped, fillvalue=""):  # the pieces of all cells that stand on one line
-            padded = []
-            for piece, width, style, is_right in zip(pieces, widths, styles, to_the_right, strict=True):
-                padded.append(Text(piece.rjust(width) if is_right else piece.ljust(width), style))
-            lines.append(Text(" " * gap).join(padded))
-            lines[-1].rstrip()
-        return lines
-
-    rule = Text("─" * (sum(widths) + gap * (len(widths) - 1)), "dim")
-    row_lines = []
-    for row, cells in zip(rows, texts, strict=True):
-        styles = [column.style_of(value) for column, value in zip(shown, row, strict=True)]
-        row_lines.append(side_by_side(cells, styles))
-    return [*side_by_side(headings, ["bold"] * len(shown)), rule], row_lines
-
-
-def _widths_and_gap(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], are_numbers: Sequence[bool]
-) -> tuple[list[int], int]:
-    """The width of each column, so that all fit the screen, and the spaces between two columns.
-
-    The widest column is made narrower first; no word and no number breaks. The list is empty where the screen is too
-    narrow for that. `are_numbers` says which columns have numbers.
-    """
-    widths = []
-    narrowest = []
-    for i, heading in enumerate(headings):
-        texts = [row[i] for row in rows]
-        unbroken = texts if are_numbers[i] else " ".join(texts).split()  # the pieces of text that stay on one line
-        widths.append(max(map(len, [heading, *texts])))
-        narrowest.append(max(map(len, [*heading.split(), *unbroken]), default=0))
-    gap = 2 if sum(narrowest) + 2 * (len(headings) - 1) <= console.width else 1
-    total = console.width - gap * (len(headings) - 1)
-    if sum(narrowest) > total:
-        return [], gap
-    while sum(widths) > total:
-        can_shrink = [i for i, width in enumerate(widths) if width > narrowest[i]]
+    widths = [max(map(len, column)) for column in texts]
+    narrowest = [max(map(len, " ".join(column).split()), default=0) for column in texts]
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= console.width else 1
+    while sum(widths) + gap * (len(widths) - 1) > console.width and max(widths) > 1:
+        can_shrink = [i for i, width in enumerate(widths) if width > narrowest[i]] or range(len(widths))
         widths[max(can_shrink, key=widths.__getitem__)] -= 1
     return widths, gap
 
@@ -280,19 +258,16 @@ def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list
 
 def _paragraph(text: str, style: str = "") -> list[Text]:
     """Plain text in lines that fit the screen; the pieces of a line that is wrapped have its indent."""
-    lines: list[Text] = []
+    pieces: list[str] = []
     for line in text.splitlines():
         words = line.lstrip()
         indent = " " * (len(line) - len(words))
-        lines += [Text(indent + piece, style) for piece in _wrapped(printable(words), console.width - len(indent))]
-    return lines
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """A text in pieces of at most `width` characters, broken between words alone: a longer word is a longer piece."""
-    if len(text) <= width:
-        return [text]
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        # A word that is longer than the screen, such as a path, is not broken.
+        pieces += textwrap.wrap(
+            printable(words), console.width, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]  # fmt: skip
+    return [Text(piece, style) for piece in pieces]
 
 
 def say(text: str, style: str = "") -> None:

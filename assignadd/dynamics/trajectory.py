@@ -109,9 +109,9 @@ def with_own_columns(run: Run, table: polars.DataFrame) -> polars.DataFrame:
     return table.with_columns(polars.Series(name, values, polars.Float64) for name, values in columns.items())
 
 
-def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
-    """Writes the table to `path` or beside the run, with a seal and what it was made from, and returns its path."""
-    path = path or run.path / MEASURES
+def write_measures(run: Run, table: polars.DataFrame) -> Path:
+    """Writes the table beside the run, with a seal and what it was made from, and returns its path."""
+    path = run.path / MEASURES
     atomic.write(path, encode_table(table, _origin(run)))
     return path
 

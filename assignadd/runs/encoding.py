@@ -88,11 +88,6 @@ def check_seal(data: bytes, name: str) -> None:
         raise RunError(f"{name} is damaged or was edited: its seal does not fit")
 
 
-def is_sealed_with(data: bytes, word: str) -> bool:
-    """Whether these bytes have a seal of ours and this word, such as the name of a column; the seal is not checked."""
-    return PREFIX.encode() in data and word.encode() in data
-
-
 def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
     """A sealed Parquet file of this table, with the entries of `about` in its metadata.
 

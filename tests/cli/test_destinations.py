@@ -14,7 +14,6 @@ COMMANDS = (
     ("report", "{run}", "-o", "{out}", "--n", "64"),
     ("theory", "-o", "{out}", "--N", "5", "--V", "3", "--T", "6"),
     ("reproduce", "--preset", "smoke", "--out", "{out}"),
-    ("measure", "curves", "{run}", "-o", "{out}/index.html"),
     ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
     ("study", str(FINDINGS / "operations"), "--n-seeds", "1", "--out", "{out}"),
@@ -38,8 +37,8 @@ def test_a_site_of_somebody_is_left_alone(here, command, capsys, tmp_path):
 def test_a_run_is_not_written_over(here, capsys, tmp_path):
     run = here / RUN
     before = everything(run)
-    for name in ("manifest.json", "config.json", "metrics.jsonl", "mine.parquet"):
-        assert main(["measure", "curves", str(run), "-o", str(run / name)]) == 2
+    for name in ("manifest.json", "config.json", "metrics.jsonl", "mine.json"):
+        assert main(["claims", str(run), "--only", "qk2-identity", "-o", str(run / name)]) == 2
         assert "inside the run" in capsys.readouterr().err
     for command in ("explore", "report"):
         assert main([command, str(run), "-o", str(run)]) == 2

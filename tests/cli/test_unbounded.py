@@ -33,7 +33,6 @@ COMMANDS = (
     "explore census-six --census {} -o new",
     "measure {}",
     "runs verify {}",
-    "measure curves small-trajectory -o {}",
     "claims paper-network census-six -o {}",
 )
 
