@@ -1,14 +1,11 @@
 """The data of the page: its tasks with their sequences, and the training, the measures and the claims of networks.
 
-A page opened from disk may load scripts but not read files, so each checkpoint is a script that passes one string to
-the page. It needs only the products QK and OV of each head, the paper's own letters and a quarter smaller than
-the factors; they are in half precision.
+A page opened from disk may load scripts but not read files, so all data are in scripts.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -19,11 +16,11 @@ import numpy as np
 import torch
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
+from scipy.special import expit
 from torch import Tensor
 
 from assignadd import palette
 from assignadd.config import Config, ConfigError
-from assignadd.config.errors import RunError
 from assignadd.dynamics.curves import LASTING, Spike
 from assignadd.dynamics.phases import (
     ADDITION_SET,
@@ -34,25 +31,16 @@ from assignadd.dynamics.phases import (
     Curves,
     Phases,
 )
-from assignadd.dynamics.trajectory import (
-    CHUNK,
-    checkpoints_around,
-    followed,
-    phases_of,
-    stored_trajectory,
-)
+from assignadd.dynamics.trajectory import checkpoints_around, followed, phases_of, trajectory_of
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
 from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.columns import MEASURES, ProgressMeasures, circuit_columns, column_label
-from assignadd.measures.probes import probe_l1_var_from_num
+from assignadd.measures.columns import MEASURES, column_label
 from assignadd.model.accuracy import Exam
-from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.paper.ledger import ledger
-from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 from assignadd.task.arithmetic import answer_of
 from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, VARIABLES, EvalSet
@@ -217,10 +205,9 @@ def wrong_answer(
 
 # Training: checkpoints, accuracies, measures and phases, and the claims of the story.
 
-# The parts of the scale on which checkpoints are evenly spread: the logarithm of the step, the step, and each spike.
-LOGARITHMIC, LINEAR, PER_SPIKE = 1.0, 1.0, 0.5
-# The width of a spike on that scale, as a share of all steps.
-SPIKE_WIDTH = 0.015
+# Checkpoints are evenly spread on a scale on which the logarithm of the step and the step have length 1, and each spike
+# this length; and the width of a spike, as a share of all steps.
+PER_SPIKE, SPIKE_WIDTH = 0.5, 0.015
 
 
 def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> list[int]:
@@ -232,55 +219,18 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
     if len(steps) <= most:
         return list(steps)
     last = steps[-1]
-
-    def place(step: int) -> float:
-        """The place of a step on that scale, which rises at a spike by PER_SPIKE, along a logistic curve."""
-        without_spikes = LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last
-        from_spikes = [(step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last) for spike in spikes]
-        return without_spikes + PER_SPIKE * sum(1 / (1 + math.exp(-distance)) for distance in from_spikes)
-
-    by_need = [steps[0], last, *(step for spike in spikes for step in checkpoints_around(steps, spike))]
-    chosen = set(list(dict.fromkeys(by_need))[:most])  # a step may be beside both spikes
-    places = np.array([place(step) for step in steps])
-    # Of each step the distance to the nearest one that is chosen.
-    distances = np.min([abs(places - place(step)) for step in chosen], axis=0)
+    every_step = np.array(steps)
+    places = np.log1p(every_step) / math.log1p(last) + every_step / last  # on that scale
+    for spike in spikes:
+        from_middle = (every_step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last)
+        places += PER_SPIKE * expit(from_middle)  # a rise by PER_SPIKE
+    sides = [step for spike in spikes for step in checkpoints_around(steps, spike)]
+    first_chosen = dict.fromkeys([steps[0], last, *sides])  # a step may be beside both spikes
+    chosen = [steps.index(step) for step in list(first_chosen)[:most]]
     while len(chosen) < most:
-        farthest = int(distances.argmax())  # the earliest one of several as far
-        chosen.add(steps[farthest])
-        distances = np.minimum(distances, abs(places - places[farthest]))
-    return sorted(chosen)
-
-
-def circuits(stack: Stack) -> dict[str, Tensor]:
-    """The matrices of a stack of one model, by the page's names and in the page's order, each (rows, columns)."""
-    return {
-        "W_E": stack.W_E[0],
-        "W_pos": stack.W_pos[0],
-        "QK1": QK(stack, 1)[0],
-        "OV1": OV(stack, 1)[0],
-        "QK2": QK(stack, 2)[0],
-        "OV2": OV(stack, 2)[0],
-        "W_in": stack["blocks.1.mlp.W_in"][0],
-        "W_out": stack["blocks.1.mlp.W_out"][0],
-        "W_U": stack.W_U[0],
-    }
-
-
-def shapes(stack: Stack) -> list[tuple[str, int, int]]:
-    """Name, rows and columns of each matrix, by which the page cuts the string of `script` into matrices again."""
-    return [(name, *matrix.shape) for name, matrix in circuits(stack).items()]
-
-
-def script(key: str, step: int, stack: Stack) -> str:
-    """The script of one checkpoint, which gives the page all matrices in a row, as float16 in base 64.
-
-    `key` is the name of the model on the page.
-    """
-    flat = torch.cat([matrix.flatten() for matrix in circuits(stack).values()]).half()
-    if not bool(flat.isfinite().all()):
-        raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
-    data = b64encode(flat.numpy().astype("<f2").tobytes()).decode()
-    return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(data)});\n"
+        distances = abs(places[:, None] - places[chosen]).min(1)  # of each step to the nearest one that is chosen
+        chosen.append(int(distances.argmax()))
+    return [steps[i] for i in sorted(chosen)]
 
 
 # Decimals of the numbers on the page.
@@ -352,12 +302,9 @@ def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]
     return {"onsets": steps, "spikes": documents}
 
 
-def measures_data(run: Run, model: int, steps: Sequence[int]) -> dict[str, Any]:
-    """The progress measures of a run's model with this index along its training, as the page reads them.
-
-    They are those of all checkpoints if they are stored beside the run, else of the exported ones, at `steps`.
-    """
-    columns = stored_trajectory(run, model) or _measured(run, model, steps)
+def measures_data(network: Network) -> dict[str, Any]:
+    """The progress measures of a network at every checkpoint, as the page reads them."""
+    columns = trajectory_of(network)
     return {
         "steps": columns["step"].tolist(),
         "values": {name: _rounded(columns[name]) for name in MEASURED if name in columns},
@@ -379,22 +326,6 @@ def story_records(network: Network, command: str, populations: Populations) -> l
         if record is not None and record.value is not None:
             documents.append(dataclasses.asdict(record) | {"section": section})
     return documents
-
-
-def _measured(run: Run, model: int, steps: Sequence[int]) -> dict[str, np.ndarray]:
-    """Step and measures at these steps, by column, of a run's model with this index: those in MEASURED that it has.
-
-    Some checkpoints at a time are in memory, as a stack.
-    """
-    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])  # a part of it: all takes longer
-    parts: list[dict[str, np.ndarray]] = []
-    for start in range(0, len(steps), CHUNK):
-        stack = run.trajectory(steps[start : start + CHUNK], model)
-        columns = circuit_columns(stack) | progress.routing(stack)
-        columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.probed)
-        parts.append({name: columns[name].float().numpy() for name in MEASURED if name in columns})
-    measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return {"step": np.array(steps), **measured}
 
 
 def _rounded(values: np.ndarray, digits: int = DIGITS) -> list[float | None]:

@@ -23,7 +23,7 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
 from assignadd.page import data
 from assignadd.page.data import chosen_steps
-from assignadd.page.folder import INDEX, PageFolder
+from assignadd.page.folder import INDEX, PageFolder, circuits
 from assignadd.page.population import population_data
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
@@ -111,10 +111,10 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
     spikes = data.straddled(phases_of(network), run.steps)
     steps = chosen_steps(run.steps, list(spikes.values()), most_checkpoints)
     for step in steps:
-        folder.write(f"data/{key}/{step:08d}.js", data.script(key, step, network.stack_at(step)).encode())
+        folder.write_weights(key, step, network.stack_at(step).weights)
     model = {
         "curves": data.curves_data(curves_of(network)),
-        "measures": data.measures_data(run, network.index, steps),
+        "measures": data.measures_data(network),
         "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
         "exam": data.exam_data(network.config, network.seen),
         "reference": data.reference(network.config),
@@ -126,7 +126,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
         "run": run.name,
         "seed": network.seed,
         "steps": steps,
-        "matrices": data.shapes(network.stack),
+        "matrices": [(name, *matrix.shape) for name, matrix in circuits(network.stack.weights).items()],
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),
         "phases": data.phases_data(network, spikes),

@@ -1,12 +1,24 @@
-"""The folder of a page: which files are ours, how they are written, and which are of an earlier page."""
+"""The folder of a page: which files are ours, how they are written, and which are of an earlier page.
+
+The weights are computed with NumPy alone: PyTorch takes longer to load than the ready-made page to be written.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from base64 import b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from assignadd.config.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 
@@ -14,6 +26,7 @@ BUNDLE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
 # The names of the files of models and of checkpoints.
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
+Matrix = NDArray[np.float32]
 
 
 class PageFolder:
@@ -29,6 +42,10 @@ class PageFolder:
         """Writes the files that are the same for every page."""
         for name in BUNDLE:
             self.write(name, (files("assignadd.page") / "built" / name).read_bytes())
+
+    def write_weights(self, key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> None:
+        """Writes the script of one checkpoint (`script`)."""
+        self.write(f"data/{key}/{step:08d}.js", script(key, step, weights, index).encode())
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a file, by its path inside the folder."""
@@ -51,3 +68,35 @@ class PageFolder:
         for folder in model_folders:
             with suppress(OSError):  # a folder that is not empty stays
                 folder.rmdir()
+
+
+def script(key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> str:
+    """The script of one checkpoint, which gives the page all matrices in a row, as float16 in base 64.
+
+    `key` is the name of the model on the page; `weights` and `index` are those of `circuits`.
+    """
+    with np.errstate(over="ignore"):  # refused below
+        flat = np.concatenate([matrix.ravel() for matrix in circuits(weights, index).values()]).astype("<f2")
+    if not np.isfinite(flat).all():
+        raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
+    return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(b64encode(flat.tobytes()).decode())});\n"
+
+
+def circuits(weights: Mapping[str, Any], index: int = 0) -> dict[str, Matrix]:
+    """The matrices of one model by the page's names and in the page's order, each (rows, columns).
+
+    The products QK and OV, the paper's own letters, are a quarter smaller than their factors. `weights` has arrays with
+    a leading axis M, by TransformerLens's names; `index` is the model's place in it.
+    """
+
+    def weight(name: str) -> Matrix:
+        return np.asarray(weights[name][index], dtype=np.float32)
+
+    matrices = {"W_E": weight("embed.W_E"), "W_pos": weight("pos_embed.W_pos")}
+    for layer in (1, 2):
+        attention = f"blocks.{layer - 1}.attn"
+        W_Q, W_K, W_V, W_O = (weight(f"{attention}.{name}")[0] for name in ("W_Q", "W_K", "W_V", "W_O"))  # of one head
+        matrices[f"QK{layer}"] = W_Q @ W_K.T / math.sqrt(W_Q.shape[1])
+        matrices[f"OV{layer}"] = W_V @ W_O
+    last_mlp = {"W_in": weight("blocks.1.mlp.W_in"), "W_out": weight("blocks.1.mlp.W_out")}
+    return matrices | last_mlp | {"W_U": weight("unembed.W_U")}

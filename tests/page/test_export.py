@@ -20,7 +20,7 @@ from assignadd.dynamics.curves import Onset, Spike
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.trajectory import curves_of, phases_of
 from assignadd.measures.columns import measure_of
-from assignadd.model.circuits import QK
+from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
@@ -28,6 +28,7 @@ from assignadd.network import Network, store_result
 from assignadd.page import data
 from assignadd.page.data import chosen_steps, phases_data, straddled
 from assignadd.page.export import INDEX, PageFolder, Settings, export
+from assignadd.page.folder import circuits, script
 from assignadd.page.population import population_data
 from assignadd.paper.ledger import CLAIMS
 from assignadd.runs.folder import Run
@@ -54,21 +55,25 @@ def whole_numbers(text):
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
     stack = initial_stack(PRESETS["smoke"], [3])
-    text = data.script("m0", 7, stack)
+    text = script("m0", 7, stack.weights)
     weights = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
-    exact = torch.cat([m.flatten() for m in data.circuits(stack).values()])
+    parts = [
+        stack.W_E, stack.W_pos, QK(stack, 1), OV(stack, 1), QK(stack, 2), OV(stack, 2), stack["blocks.1.mlp.W_in"],
+        stack["blocks.1.mlp.W_out"], stack.W_U,
+    ]  # fmt: skip
+    exact = torch.cat([part[0].flatten() for part in parts])
     assert text.startswith('assignadd.weights("m0",7,"') and len(weights) == len(exact)
     assert np.allclose(weights, exact, rtol=2**-10, atol=1e-6)
-    sizes = {name: rows * cols for name, rows, cols in data.shapes(stack)}
-    start = sizes["W_E"] + sizes["W_pos"]
-    assert np.allclose(weights[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
+    names = ["W_E", "W_pos", "QK1", "OV1", "QK2", "OV2", "W_in", "W_out", "W_U"]
+    shapes = [(name, matrix.shape) for name, matrix in circuits(stack.weights).items()]
+    assert shapes == [(name, tuple(part.shape[1:])) for name, part in zip(names, parts, strict=True)]
 
 
 def test_weights_that_half_precision_cannot_hold_are_refused():
     stack = initial_stack(PRESETS["smoke"], [0])
     stack["unembed.W_U"][0, 0, 0] = 1e6
     with pytest.raises(Exception, match="half precision"):
-        data.script("m0", 0, stack)
+        script("m0", 0, stack.weights)
 
 
 def test_checkpoints_are_dense_where_things_happen():
@@ -205,7 +210,7 @@ def test_first_view_is_small():
     page = sum(
         len((files("assignadd.page") / "built" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
-    assert page + len(data.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+    assert page + len(script("m0", 30_000, initial_stack(PRESETS["paper"], [0]).weights)) < 1_000_000
 
 
 def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_them():

@@ -11,7 +11,7 @@ import torch
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
-from assignadd.page import data
+from assignadd.page.folder import circuits
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
@@ -447,7 +447,7 @@ def test_panels_save_what_they_draw(tab):
         "#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))"
     )
     assert points == [numbers["training"]["accuracies"]["values"]["0-var train"][-1]]
-    exact = data.circuits(rounded(states()[2]))
+    exact = {name: torch.tensor(matrix) for name, matrix in circuits(rounded(states()[2]).weights).items()}
     table = torch.cat([exact["W_E"], exact["W_pos"]])
     assert torch.allclose(
         torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from assignadd.page import data, ready
+from assignadd.page import ready
+from assignadd.page.folder import script
 from assignadd.runs.folder import Run, shipped
 from tests.page import make_ready
 from tests.page.test_export import argument, whole_numbers
@@ -46,7 +47,7 @@ def test_the_first_verdict_of_the_story_is_a_clear_one(unpacked):
 def test_weights_are_those_that_the_export_writes(unpacked):
     for key, name, index, step in ready.read().checkpoints:
         stack = Run.open(shipped(name)).model_at(step, index)[1]
-        wanted, found = data.script(key, step, stack), (unpacked / "data" / key / f"{step:08d}.js").read_text()
+        wanted, found = script(key, step, stack.weights), (unpacked / "data" / key / f"{step:08d}.js").read_text()
         assert found.split('"')[:3] == wanted.split('"')[:3]
         values = [
             torch.tensor(whole_numbers(text.split('"')[3]), dtype=torch.int16).view(torch.half)
