@@ -18,22 +18,24 @@ WHOLE, ISOLATED = "whole network", "OV-MLP alone"
 NO_LAYER_1, ONLY_NUMBERS = "without layer 1 at the values", "numbers alone as values"
 NO_EQUALS, HALVES = "only what layer 2 writes", "half of the attention on each slot"
 NO_DIRECT = "without the direct path"
+# What each change measures; the rows of the figure, too.
 CHANGES = {
     ISOLATED: "the isolated OV-MLP, W_U MLP2(OV2(n) + OV2(m))",
-    NO_LAYER_1: "the network without what layer 1 adds at the operand slots to the values of layer 2",
-    ONLY_NUMBERS: "the network with the embeddings of the numbers alone as values at the operand slots",
-    NO_EQUALS: "the network whose `=` has nothing but what layer 2 writes",
-    HALVES: "the network with half of the attention of `=` in layer 2 on each operand slot",
     NO_DIRECT: "the network whose unembedding reads the output of MLP2 alone",
+    ONLY_NUMBERS: "the network with the embeddings of the numbers alone as values at the operand slots",
+    HALVES: "the network with half of the attention of `=` in layer 2 on each operand slot",
+    NO_LAYER_1: "the network without what layer 1 adds at the operand slots to the values of layer 2",
+    NO_EQUALS: "the network whose `=` has nothing but what layer 2 writes",
 }
 OTHERS = "others, "
+PAIRS = {"": "held-out doubles", OTHERS: "other pairs held out in both orders"}
 PREFERENCE, STRENGTH = "preference for 2n", "strength of held-out doubles"
 MEANINGS = {
     final_column(WHOLE): "accuracy of the whole network on held-out doubles",
     final_column(OTHERS + WHOLE): "accuracy of the whole network on pairs held out in both orders",
-    **{final_column(name): f"held-out doubles: accuracy of {what}, minus the whole" for name, what in CHANGES.items()},
     **{
-        final_column(OTHERS + name): f"pairs held out in both orders: accuracy of {what}, minus the whole"
+        final_column(of + name): f"{pairs}: accuracy of {what}, minus the whole"
+        for of, pairs in PAIRS.items()
         for name, what in CHANGES.items()
     },
     final_column(PREFERENCE): "how far the OV-MLP prefers 2n and 2m as answers to n + m (.5 in appendix C)",
@@ -132,25 +134,14 @@ STUDY = Study(
 )
 
 SIZE = (6.5, 3.0)
-ROWS = {
-    ISOLATED: "OV-MLP alone",
-    NO_DIRECT: "no direct path around MLP2",
-    ONLY_NUMBERS: "values: neither layer 1 nor position",
-    HALVES: "attention: half on each operand",
-    NO_LAYER_1: "values: no layer 1",
-    NO_EQUALS: "= has only what layer 2 writes",
-}
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """What each change adds to the accuracy on held-out doubles and on other held-out pairs, in networks that bind."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for of, color, shift, name in (
-        ("", COLORS.vermilion, -0.15, "held-out doubles"),
-        (OTHERS, COLORS.blue, 0.2, "other pairs held out in both orders"),
-    ):
-        gains = {row: table.values(PAPER, final_column(of + change), "binds") for change, row in ROWS.items()}
-        draw_networks(axes, gains, color, name, shift)
+    for of, color, shift in (("", COLORS.vermilion, -0.15), (OTHERS, COLORS.blue, 0.2)):
+        gains = {change: table.values(PAPER, final_column(of + change), "binds") for change in CHANGES}
+        draw_networks(axes, gains, color, PAIRS[of], shift)
     axes.axvline(0, color=COLORS.grey, linewidth=0.8)
     axes.set(xlim=(-0.12, 0.52), xlabel="accuracy with the change minus without (circle: a network; line: mean)")
     axes.legend(loc="lower right")

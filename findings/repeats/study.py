@@ -58,7 +58,7 @@ def p_value(place: int, table: StudyTable) -> Measured | None:
         return None
     fewer, more, outcome = COMPARISONS[place]
     n = sum(len(table.values(cell, outcome)) for cell in (fewer, more))
-    return Measured(corrected[place], corrected[place], corrected[place], n, "networks")
+    return Measured.exactly(corrected[place], n, "networks")
 
 
 def statement(place: int) -> Computed:
