@@ -76,12 +76,12 @@ def mean_cosine(cosines_of: Callable[[Network], Cosine], over_all_values: bool =
     return cosine_of
 
 
-def frequency_share(summarised: Callable[[Tensor], Tensor]) -> Measure:
-    """The measure of a summary, such as the median, of the share of each neuron's variance that is in one frequency."""
+def frequency_share(summary: Callable[[Tensor], Tensor]) -> Measure:
+    """The measure of a `summary`, such as the median, of the shares of the neurons' variances that a wave explains."""
 
     def summary_of_neurons(network: Network) -> Measured:
         shares = waves_of(network).share  # (1, neurons)
-        return Measured.exactly(summarised(shares).item(), shares.shape[1], "neurons")
+        return Measured.exactly(summary(shares).item(), shares.shape[1], "neurons")
 
     return summary_of_neurons
 

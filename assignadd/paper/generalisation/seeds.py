@@ -107,7 +107,6 @@ def _every(
 
 
 EVERY_SET = f"{OVER_THE_END} {INTERVAL_OF_LOWEST}"
-SAME_PATTERNS = "The three attention patterns are present in 99 % of"
 LOWEST_RATE = "The value of a seed is the lowest rate of the three patterns over sums with 0, 1 and 2 variables."
 RATES = [f"{pattern} ({n_vars}-var)" for pattern in PATTERNS for n_vars in (0, 1, 2)]
 ON_DOUBLES = Reading(
@@ -141,7 +140,8 @@ INITIALISATIONS = (
            "In every seed that binds, W_U MLP2(OV2(a) + OV2(b)) alone ends with 99.94 % of all pairs correct.",
            "99.94 %", lowest_of(without_noise, ["ov2_mlp2_accuracy"]), AtLeast(0.9994)),
     _every("every-binding-seed-attention", "attention",
-           f"{SAME_PATTERNS} the sequences of every seed that binds, with any pair of numbers and any slots.",
+           "The three attention patterns are present in 99 % of the sequences of every seed that binds, with any pair "
+           "of numbers and any slots.",
            "all initialisations", lowest_of(in_final_exam, RATES), AtLeast(0.99), LOWEST_RATE),
     _every("every-binding-seed-identity", "qk0pos_and_qk1",
            "In every seed that binds, each copied variable matches itself best under QK2.",

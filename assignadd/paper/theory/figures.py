@@ -15,7 +15,7 @@ from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.network import Network
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, PURPLE, SHADE, VERMILION
 from assignadd.paper.theory.composition import BetaPoint, beta_points, most_assignments
-from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
+from assignadd.paper.theory.real_gradient import Alignment, theory_gradient_of
 from assignadd.paper.theory.theorem import FACTOR, MEMORY_NORM, Setting
 
 
@@ -61,12 +61,11 @@ def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
     conditions = f"$\\rho_1$ ≥ 1/{FACTOR:g} and 1/{FACTOR:g} ≤ T$\\rho_2$ ≤ {FACTOR:g}"
     top.set_title(f"N = {N}, T = {T}, V = {V}; shaded: {conditions}", fontsize=8)
     top.annotate("log T ", (np.log(T), 0.04), xycoords=("data", "axes fraction"), ha="right", fontsize=7, color=INK)
-    for (with_one, with_most), color, step in (
-        (data.stated, VERMILION, "stated"), (data.balanced, GREEN, "balancing")
-    ):  # fmt: skip
-        dashed: Any = {"linestyle": "--", "linewidth": 1}
+    steps = {"stated": (data.stated, VERMILION), "balancing": (data.balanced, GREEN)}
+    for step, ((with_one, with_most), color) in steps.items():
         bottom.plot(data.beta, with_one, color=color, label=f"{step} step, |τ| = 1")
-        bottom.plot(data.beta, with_most, color=color, label=f"{step} step, |τ| = {data.most}", **dashed)
+        label = f"{step} step, |τ| = {data.most}"
+        bottom.plot(data.beta, with_most, color=color, label=label, linestyle="--", linewidth=1)
     bottom.axhline(1 / N, color=INK, linewidth=0.6)
     bottom.set(ylabel="accuracy", ylim=(-0.03, 1.06))
     for axes in (top, bottom):
@@ -98,16 +97,14 @@ def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
     gradient = theory_gradient_of(network)
     if gradient is None:
         return Absent(f"seed {network.seed}: no checkpoints to compare with the theory")
-    return theory_real_gradient_data(gradient, f"{network.name}, seed {network.seed}")
-
-
-def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
-    """The cosines of a network along training as arrays; `name` is the title of the figure."""
-    spike_at = -1 if gradient.spike_at is None else gradient.spike_at
     return TheoryRealGradientData(
-        name, np.array(gradient.steps), gradient.accuracy.numpy(), spike_at,
-        gradient=_with_band(gradient.descent), change=_with_band(gradient.change),
-    )  # fmt: skip
+        name=f"{network.name}, seed {network.seed}",
+        steps=np.array(gradient.steps),
+        accuracy=gradient.accuracy.numpy(),
+        spike_at=-1 if gradient.spike_at is None else gradient.spike_at,
+        gradient=_with_band(gradient.descent),
+        change=_with_band(gradient.change),
+    )
 
 
 def _with_band(cosines: Alignment) -> np.ndarray:

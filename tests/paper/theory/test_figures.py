@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 import torch
 
+from assignadd.config import PRESETS
 from assignadd.figure.style import figure
+from assignadd.model.handmade import handmade
+from assignadd.network import Network, store_result
 from assignadd.paper.theory import figures
 from assignadd.paper.theory.composition import beta_points
-from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
+from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
 from assignadd.paper.theory.theorem import Setting
+from assignadd.task.splits import pair_split
 
 SMALL = Setting(N=13, T=10, V=4)
+SMOKE = PRESETS["smoke"]
 
 
 def test_beta_shows_bound_accuracies_and_conditions():
@@ -33,7 +38,9 @@ def test_real_gradient_shows_cosines_and_band():
         return Alignment(torch.arange(n) / 10, torch.linspace(-0.1, 0.1, 201).expand(n, -1))
 
     gradient = TheoryGradient([0, 100, 200], torch.tensor([0.1, 0.5, 1.0]), aligned(3), aligned(2))
-    data = figures.theory_real_gradient_data(gradient, "a run")
+    network = Network(handmade(SMOKE), SMOKE, pair_split(SMOKE.task, 0))
+    store_result(network, theory_gradient_of, gradient)
+    data = figures.real_gradient_of(network)
     assert data.spike_at == 200 and data.gradient[:, 1] == pytest.approx([0.1, -0.09, 0.09])
     with figure(height=4.4) as made:
         figures.draw_theory_real_gradient(data, made)
