@@ -55,9 +55,10 @@ class CodeCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any], folder: Path, stamp: str, note: str):
         """`stamp` is the hash of the source files from which the function is compiled."""
-        self._py_func, self._folder, self._stamp, self._note = function, folder, stamp, note
-        self._name = repr(function)
-        self.enable()
+        self._py_func = function  # the base class has this name too
+        self._folder = folder
+        self._stamp = stamp
+        self._note = note
 
     @property
     def cache_path(self) -> str:
@@ -68,33 +69,26 @@ class CodeCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled form for a signature; None where there is none that can be trusted and is whole."""
-        form = self._read_form(sig, target_context)
-        if form is None and self._note:
-            _say(self._note)
-        return form
-
-    def _read_form(self, sig: Any, target_context: Any) -> Any:
-        """The compiled form that `load_overload` returns; nothing is printed."""
         target_context.refresh()
         path, made_from = self._place(sig, target_context.codegen())
-        data = _read(path) if self._enabled else None
-        if data is None or data[:DIGEST] != _digest(made_from, data[DIGEST:]):
-            return None
-        try:
-            return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
-        except Exception:  # written by another installation, perhaps; whatever the error, the function can be compiled
-            return None
+        data = _read(path)
+        if data is not None and data[:DIGEST] == _digest(made_from, data[DIGEST:]):
+            with suppress(Exception):  # written by another installation, perhaps: the function can be compiled
+                return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
+        if self._note:
+            _say(self._note)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Writes the compiled form for a signature; where that fails, a line on stderr says so, once."""
-        can_be_kept = all(part.can_cache for part in data.lifted) and not data.library.has_dynamic_globals
-        if self._enabled and can_be_kept:
-            path, made_from = self._place(sig, data.codegen)
-            content = dumps(data._reduce())
-            try:
-                _write(path, _digest(made_from, content) + content)
-            except OSError as error:
-                _say(f"compiled code is not kept for the next start: {path.parent}: {error.strerror or error}")
+        if data.lifted or data.library.has_dynamic_globals:  # numba cannot keep every such form
+            return
+        path, made_from = self._place(sig, data.codegen)
+        content = dumps(data._reduce())
+        try:
+            _write(path, _digest(made_from, content) + content)
+        except OSError as error:
+            _say(f"compiled code is not kept for the next start: {path.parent}: {error.strerror or error}")
 
     def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
         """The file for a signature on this processor, and all that its content depends on."""
@@ -158,6 +152,7 @@ def _of_others(status: os.stat_result) -> bool:
 
 
 def _digest(made_from: bytes, content: bytes) -> bytes:
+    """The sha256 that begins a file, of its content and of all that this was made from."""
     return hashlib.sha256(hashlib.sha256(made_from).digest() + content).digest()
 
 

@@ -52,6 +52,8 @@ class Network:
     index: int = 0
     """Which model of the run it is."""
     other_checkpoints: Mapping[int, Stack] = field(default_factory=dict)
+    results: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False)
+    """The results of functions of this network, by the function's name and further arguments (`per_network`)."""
 
     def __post_init__(self) -> None:
         if len(self.stack) != 1 or self.seen.ndim != 2:
@@ -65,11 +67,6 @@ class Network:
             stack, run.configs[index], run.seen[index], n,
             step=step, seed=run.members[index].seed, name=run.name, run=run, index=index,
         )  # fmt: skip
-
-    @cached_property
-    def results(self) -> dict[tuple[Any, ...], Any]:
-        """The results of functions of this network, by the function's name and further arguments (`per_network`)."""
-        return {}
 
     @cached_property
     def imported(self) -> bool:
@@ -197,14 +194,15 @@ def measure_ahead(
         tokens = torch.zeros(1, 1, networks[0].config.task.length, dtype=torch.int64)
         answers(networks[0].stack, tokens)
         trace(networks[0].stack, tokens)
-    on_all_networks = [_job(slow.measure, network) for slow in SLOW if slow.only is None for network in networks]
-    _do([*more, *on_all_networks], processes, listener)
-    # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
-    on_some_networks = []
+    jobs = [*more]
     for slow in SLOW:
-        if slow.only is not None:
-            on_some_networks += [_job(slow.measure, network) for network in networks if slow.only(network)]
-    _do(on_some_networks, processes, listener)
+        jobs += [_job(slow.measure, network) for network in networks if slow.only is None]
+    _do(jobs, processes, listener)
+    # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
+    jobs = []
+    for slow in SLOW:
+        jobs += [_job(slow.measure, network) for network in networks if slow.only is not None and slow.only(network)]
+    _do(jobs, processes, listener)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:

@@ -101,10 +101,10 @@ def _package_of(folder: Path) -> str:
 def with_line(error: BaseException, *files: Path) -> str:
     """What went wrong in one of a user's files, and where: `mine.py, line 3: ZeroDivisionError: division by zero`."""
     file, line = files[0], None
+    files_by_name = {file.name: file for file in files}
     for frame in traceback.extract_tb(error.__traceback__):  # the last of these frames is nearest to the error
-        for candidate in files:
-            if Path(frame.filename).name == candidate.name:
-                file, line = candidate, frame.lineno
+        if Path(frame.filename).name in files_by_name:
+            file, line = files_by_name[Path(frame.filename).name], frame.lineno
     line = getattr(error, "lineno", None) or line  # that of a SyntaxError
     where = f"{file}, line {line}" if line else str(file)
     return f"{where}: {type(error).__name__}: {error}"

@@ -77,30 +77,36 @@ class Intervene(OneModel, Printing):
             return donor_in_run(swap, index)
 
         label = int(answers(task, tokens))
-        answer: dict[str, dict[str, Any]] = {}
-        accuracy: dict[str, float] = {}
-        for when, changes in {"before": (), "after": interventions}.items():
+
+        def answer(changes: Sequence[Intervention]) -> dict[str, Any]:
+            """The answer to the prompt under these interventions, its probability, and that of the right answer."""
             probabilities = apply(model, tokens[None], changes, reference, donor)[0, 0].softmax(-1)  # (N,)
-            best = int(probabilities.argmax())
-            answer[when] = {
-                "answer": best,
-                "probability": float(probabilities[best]),
-                "label_probability": float(probabilities[label]),
-            }
-            reference_logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
-            accuracy[when] = (reference_logits.argmax(-1) == answers(task, reference)).float().mean().item()
+            best, right = float(probabilities.max()), float(probabilities[label])
+            return {"answer": int(probabilities.argmax()), "probability": best, "label_probability": right}
+
+        def accuracy(changes: Sequence[Intervention]) -> float:
+            """The accuracy on the reference sequences under these interventions."""
+            logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
+            return (logits.argmax(-1) == answers(task, reference)).float().mean().item()
+
+        before, after = answer(()), answer(interventions)
+        accuracy_before, accuracy_after = accuracy(()), accuracy(interventions)
         return {
             "text": render(tokens[0].tolist(), task),
             "interventions": json.loads(to_json(interventions)),
             "explanation": [explain(intervention) for intervention in interventions] or ["Changes nothing."],
             "label": label,
-            **answer,
-            "probability_change": answer["after"]["label_probability"] - answer["before"]["label_probability"],
-            "accuracy": {**accuracy, "change": accuracy["after"] - accuracy["before"], "n": len(reference)},
+            "before": before,
+            "after": after,
+            "probability_change": after["label_probability"] - before["label_probability"],
+            "accuracy": {
+                "before": accuracy_before, "after": accuracy_after, "change": accuracy_after - accuracy_before,
+                "n": len(reference),
+            },
             "run": run.name,
             "seed": run.members[index].seed,
             "step": step,
-        }
+        }  # fmt: skip
 
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
@@ -120,17 +126,13 @@ def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
     """A reply for people: the prompt with its answer, and a table of what the interventions change."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
     accuracy = reply["accuracy"]
-    rows: list[tuple[Any, ...]] = []
-    for when in ("before", "after"):
-        rows.append((when, *reply[when].values(), accuracy[when]))
+    rows: list[tuple[Any, ...]] = [(when, *reply[when].values(), accuracy[when]) for when in ("before", "after")]
     rows.append(("change", None, None, reply["probability_change"], accuracy["change"]))
     table_columns = [
-        Column("when", " "),
-        Column("answer"),
-        Column("probability", "its probability", ".4f"),
+        Column("when", " "), Column("answer"), Column("probability", "its probability", ".4f"),
         Column("label_probability", f"that of {reply['label']}", ".4f"),
         Column("accuracy", f"accuracy on {accuracy['n']}", ".4f"),
-    ]
+    ]  # fmt: skip
     heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
     return [heading, Table("the model, without and with the intervention", table_columns, rows)]
 

@@ -131,19 +131,17 @@ def run_or_newest(name: str | None) -> Run:
     """The run of this name; without a name the newest under runs/, or the package's where runs/ has none."""
     from assignadd.runs.folder import newest_run, open_run
 
-    if name:
-        return open_run(name)
-    return newest_run("runs") or shipped_run()
+    return open_run(name) if name else newest_run("runs") or shipped_run()
 
 
 def read_prompt(text: str, task: Task) -> list[int]:
     """The tokens of a prompt as people type it; two numbers alone get an assignment, which a note on stderr shows."""
     from assignadd.task.text import parse, with_assignment
 
-    full = with_assignment(text, task)
-    if full is not None:
-        note(f"read as {full}: every sequence has an assignment")
-    return parse(text if full is None else full, task)
+    with_one_more = with_assignment(text, task)  # None if the prompt needs none
+    if with_one_more is not None:
+        note(f"read as {with_one_more}: every sequence has an assignment")
+    return parse(with_one_more or text, task)
 
 
 def shipped_run() -> Run:
@@ -156,33 +154,25 @@ def shipped_run() -> Run:
 
 def parse_seeds(text: str, most: int = MOST_MODELS) -> list[int]:
     """The seeds that a text such as `3`, `0..31`, `0,4,7` or `0..3,7` names, in its order."""
-    error = ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {most})")
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
-        if match is None:
-            raise error
-        first = int(match[1])
-        last = int(match[2] or match[1])
-        n_seeds = last - first + 1
-        if n_seeds < 1 or len(seeds) + n_seeds > most:  # before a long range is written out
-            raise error
-        seeds.extend(range(first, last + 1))
+        named = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not named or len(seeds) + len(named) > most:  # before a long range is written out
+            raise ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {most})")
+        seeds += named
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
     return seeds
 
 
 def resolve_device(device: str, engine: str = "local") -> str:
-    """The device to work on, cpu or cuda; `auto` is cuda if this machine has it.
-
-    `cuda` with the engine ray is the cluster's, and is not looked for on this machine.
-    """
+    """The device to work on, cpu or cuda; `auto` is cuda if this machine has it."""
     if engine not in ("local", "ray"):
         raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", device, "auto, cpu or cuda")
-    if device == "cuda" and engine == "ray":
+    if device == "cuda" and engine == "ray":  # the cluster's, which this machine may lack
         return device
     if device != "cpu":
         import torch
@@ -197,7 +187,7 @@ def resolve_device(device: str, engine: str = "local") -> str:
 
 
 def within(name: str, n: int, least: int = 1, most: int = 1_000_000) -> int:
-    """The number `n` itself, or an error where it is not in this range; `name` is the option that it comes from."""
+    """The number `n`; an error if it is not from `least` to `most`. `name` is the option that it comes from."""
     if not least <= n <= most:
         raise ConfigError(name, n, f"a whole number from {least} to {most}")
     return n

@@ -74,21 +74,15 @@ def report_on_screen(
         measured_table(run, processes)  # stored beside the run
     users_claims = of_user.claims if of_user else ()
     with console.status("measuring") as status:
-
-        def listener(claim: str) -> None:
-            status.update(f"drawing, judging {claim}")
-
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
+        status.update("drawing and judging")
         # Other processes draw while this one judges.
         with drawing_pictures(out, networks, populations, processes, of_user) as n_figures:
-            records = ledger(networks, judging.command, listener=listener, populations=populations, more=users_claims)
-            status.update("drawing")
+            records = ledger(networks, judging.command, populations=populations, more=users_claims)
     index = write_page(out, networks, records, command, of_user)
     n_binding = sum(binds(network) for network in networks)
-    say(
-        f"{index}: {len(records)} claims, {n_figures} figures, "
-        f"{n_binding} of {len(networks)} seeds bind variables in the end"
-    )
+    counts = f"{len(records)} claims, {n_figures} figures"
+    say(f"{index}: {counts}, {n_binding} of {len(networks)} seeds bind variables in the end")
     if of_user and (problems := not_drawn(out, of_user)):
         raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
 
@@ -103,9 +97,8 @@ class NotDrawn(UserError):
 class Reproduce(OnDevice, Measuring):
     """Train what is missing, evaluate, and write the reproduction page.
 
-    Two seeds train side by side, and their checkpoints are measured meanwhile. About a quarter of all seeds never
-    learn to bind variables: further seeds follow until enough have learned it, six at the most, and all of them are
-    shown.
+    Two seeds train side by side. About a quarter of all seeds never learn to bind variables: further seeds follow until
+    enough have learned it, six at the most, and all of them are shown.
     """
 
     preset: str = "paper"
@@ -146,6 +139,6 @@ class Reproduce(OnDevice, Measuring):
         prepare("cpu", 1, config)  # each process that measures has one thread
         networks = [network for run in runs for network in networks_of(run, n=self.n)[0]]
         judging = Judging(runs=tuple(str(run.path) for run in runs), n=self.n)
-        wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"  # the default
+        wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
         command = f"assignadd reproduce --preset {self.preset}{wanted}"
         report_on_screen(networks, judging, self.out, command, threads)

@@ -60,12 +60,16 @@ class Study(ManyModels):
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
             beside = self.path if self.path.is_dir() else self.path.parent
-            places = {name: (self.out or beside, beside, folders[name]) for name in studies}
-            tables = {name: self._stored_table(study, places[name]) for name, study in studies.items()}
+            tables = {}
+            for name, study in studies.items():
+                tables[name] = self._stored_table(study, (self.out or beside, beside, folders[name]))
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)
         if self.dry_run:
-            summaries = [self._summary(study, folders[name]) for name, study in studies.items()]
+            summaries = []
+            for name, study in studies.items():
+                plan_in_numbers = self._plan(study, folders[name]).dry_run()
+                summaries.append(plan_in_numbers | {"out": str(folders[name]), "study": name})
             return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
@@ -85,10 +89,6 @@ class Study(ManyModels):
     def _plan(self, study: StatedStudy, out: Path) -> Plan:
         """What remains to be trained of a study."""
         return self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
-
-    def _summary(self, study: StatedStudy, out: Path) -> dict[str, Any]:
-        """The plan of a study in numbers, by name, as --dry-run prints it."""
-        return self._plan(study, out).dry_run() | {"out": str(out), "study": study.name}
 
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         """The table of a study, after training what is missing."""
