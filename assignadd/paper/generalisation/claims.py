@@ -49,7 +49,7 @@ def slug(name: str) -> str:
 
 
 def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
-    """The accuracy that a network achieves on a set: the median over its last evaluations; None without such a set.
+    """The accuracy that a network achieves on a set: the median over its last evaluations; None for None.
 
     The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers.
     """

@@ -78,7 +78,7 @@ def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
 
 
 def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
-    """The measure of `skill_delay`: positive where the `earlier` sets are learned before the `later` ones."""
+    """The measure of the steps from when a seed learned the `earlier` sets to when it learned the `later` ones."""
     return lambda seed: skill_delay(seed.curves, earlier, later)
 
 

@@ -126,6 +126,7 @@ class BetaPoint:
 
     @property
     def s(self) -> Setting:
+        """The sizes, with this beta."""
         return self.check.s
 
     @property
@@ -145,11 +146,11 @@ def beta_points(s: Setting) -> list[BetaPoint]:
     The grid ends at V + 8, well above the larger beta at which the step composes, which is near V + 3 (for V up to 40).
     """
     grid = np.arange(1, 20 * (min(s.V, 40) + 8)) / 20
-    return [_point(replace(s, beta=beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
+    return [_at_beta(replace(s, beta=beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
 
 
-def _point(s: Setting) -> BetaPoint:
-    """The theorem's bound and the accuracies after its steps at the beta of `s`."""
+def _at_beta(s: Setting) -> BetaPoint:
+    """The theorem's bound and the accuracies after the stated and the balancing step, at the beta of `s`."""
     most = most_assignments(s)
     length = balancing_length(s)
     sigma = attention_with(s, after_step(s), most)  # position 0 has the right assignment, position 1 another one

@@ -139,7 +139,7 @@ class TheoryGradient:
 
     @property
     def spike_at(self) -> int | None:
-        """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
+        """The first checkpoint after the first spike, in which the model learns to bind; None if there is no spike."""
         after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten()  # indices of the checkpoints after it
         return self.steps[after[0]] if len(after) else None
 
