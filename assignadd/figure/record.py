@@ -33,10 +33,9 @@ class FigureData:
 
 @dataclass(frozen=True)
 class Absent(FigureData):
-    """Stands for the data of a figure if the run has none."""
+    """Stands for the data of a figure if the run has none: the reason in words."""
 
     words: str
-    """The reason."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ NO_POPULATION = Absent(
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of figures: trained networks, and populations of many seeds."""
+    """What figures show: trained networks, and populations of many seeds."""
 
     models: Sequence[Network]
     populations: Populations = dataclasses.field(default_factory=Populations)
@@ -87,7 +86,7 @@ class FigureRecord:
         try:
             if self.along_training:
                 n_evaluations, n_checkpoints = len(curves_of(sources.model).steps), len(sources.model.steps)
-                if n_evaluations < 2 or n_checkpoints < 2:
+                if min(n_evaluations, n_checkpoints) < 2:
                     counts = f"evaluations: {n_evaluations}, checkpoints: {n_checkpoints}"
                     return Absent(f"seed {sources.model.seed}: training was not followed\n{counts}")
             return self.data(sources)
@@ -117,18 +116,12 @@ class FigureRecord:
         if isinstance(data, Absent):
             reason = data.words.replace("\n", "; ")
             return f"{self.look_for} There is none here: {reason}."
-        if self.found is None:
-            return self.look_for
-        return f"{self.look_for} {self.found(data)}".strip()
+        return f"{self.look_for} {self.found(data)}".strip() if self.found else self.look_for
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
-    """The function that draws a figure of one panel, from one that draws on axes."""
-
-    def drawing(data: Any, fig: Figure) -> None:
-        draw(data, fig.add_subplot())
-
-    return drawing
+    """The function (data, figure) that draws a figure of one panel, from one that draws on axes."""
+    return lambda data, fig: draw(data, fig.add_subplot())
 
 
 def _draw_absent(data: Absent, fig: Figure) -> None:

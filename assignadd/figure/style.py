@@ -38,7 +38,7 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
     "axes.spines.right": False,
     "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # without it the height would be searched each time a figure is laid out or drawn
+    "axes.titley": 1.0,  # without it the height would be searched each time
     "axes.labelsize": 8,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -52,7 +52,7 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
     "figure.constrained_layout.h_pad": 0.06,  # inches
     "figure.constrained_layout.w_pad": 0.06,
     "figure.dpi": 220,
-    "text.hinting": "none",  # at 220 pixels an inch hinting shows little, and takes time for every text
+    "text.hinting": "none",  # which shows little at 220 pixels an inch and takes time
     "svg.hashsalt": "assignadd",
     "svg.fonttype": "path",
 }
@@ -61,7 +61,7 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
 @contextmanager
 def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]:
     """A figure in this style, closed afterwards."""
-    with plt.style.context(["default", STYLE]):  # whatever a file matplotlibrc of the user or the working folder says
+    with plt.style.context(["default", STYLE]):  # whatever a file matplotlibrc says
         fig = plt.figure(figsize=(width, height), layout="constrained")
         try:
             yield fig
@@ -74,13 +74,11 @@ def save(fig: Figure, stem: Path, png: bool = True) -> None:
 
     Without dates, so that drawing it again gives the same bytes.
     """
-    # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now.
     canvas = fig.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     _lay_out(fig)
     if png:
         pixels = io.BytesIO()
-        # Compression at level 3 takes two thirds of the time of level 6, for files that are 7 % larger.
         canvas.print_png(pixels, metadata={"Software": None}, pil_kwargs={"compress_level": 3})
         atomic.write(stem.with_suffix(".png"), pixels.getvalue())
     svg = io.BytesIO()
@@ -96,11 +94,11 @@ def _lay_out(fig: Figure) -> None:
     for axes in fig.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if not axis.get_label_text():
-                axis.set_label_coords(0, 0)  # no place is searched for a label that is empty
+                axis.set_label_coords(0, 0)  # no place is searched for an empty label
     engine.execute(fig)
     fig.set_layout_engine("none")  # drawing must not lay it out again
     for axes in fig.axes:
-        for which in ("original", "active"):  # matplotlib keeps the place it was given and the one it draws at
+        for which in ("original", "active"):  # the place that matplotlib was given, and the one it draws at
             place = axes.get_position(original=which == "original")
             axes.set_position(Bbox(place.get_points().round(6)), which=which)
 
@@ -112,7 +110,7 @@ MOST_NAMED = 24  # rows or columns: of more, only some are named
 def draw_heat(
     axes: Axes, values: np.ndarray, cmap: str = SIGNED, limits: tuple[float, float] | None = None
 ) -> AxesImage:
-    """Draws a cell per entry, row 0 on top; 0 is in the middle of the scale unless `limits` are given. NaN is empty."""
+    """Draws a cell per entry, row 0 on top, NaN as empty; without `limits`, 0 is in the middle of the scale."""
     if limits is None:
         largest = float(np.nanmax(np.abs(values), initial=1e-12))  # not 0, which is no scale
         limits = (-largest, largest)
@@ -123,12 +121,13 @@ def draw_heat(
 
 
 def write_cells(axes: Axes, words: Sequence[str], dark: np.ndarray) -> list[Text]:
-    """Writes words into the cells of a heat map, row by row, and returns the texts: light where the cell is dark."""
+    """The texts of these words, written into the cells of a heat map, row by row; light where the cell is `dark`."""
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALLEST}
-    texts = []
-    for ((row, column), is_dark), word in zip(np.ndenumerate(dark), words, strict=True):
-        texts.append(axes.text(column, row, word, color=ON_DARK if is_dark else ON_LIGHT, **style))
-    return texts
+    cells = zip(np.ndindex(dark.shape), dark.flat, words, strict=True)
+    return [
+        axes.text(column, row, word, color=ON_DARK if is_dark else ON_LIGHT, **style)
+        for (row, column), is_dark, word in cells
+    ]
 
 
 def share_map(axes: Axes, shares: np.ndarray, words: Sequence[str]) -> AxesImage:
@@ -199,14 +198,13 @@ def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any
 
 
 def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> None:
-    """Draws an outline around cells of a heat map, with a contrasting edge for any background.
+    """Draws an outline around cells of a heat map, from the first to the last of `rows` and `columns`.
 
-    `rows` and `columns` are the first and the last of each, inclusive.
+    It has a contrasting edge for any background.
     """
     corner = (columns[0] - 0.5, rows[0] - 0.5)  # the middle of a cell is at whole numbers
-    n_columns = columns[1] - columns[0] + 1
-    n_rows = rows[1] - rows[0] + 1
-    outline = Rectangle(corner, n_columns, n_rows, fill=False, edgecolor=color, linewidth=width, zorder=3)
+    size = (columns[1] - columns[0] + 1, rows[1] - rows[0] + 1)
+    outline = Rectangle(corner, *size, fill=False, edgecolor=color, linewidth=width, zorder=3)
     edge = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
     outline.set_path_effects([Stroke(linewidth=width + 1.0, foreground=edge), Normal()])
     outline.set_clip_on(False)
@@ -226,7 +224,7 @@ def box_legend(fig: Figure, named: Sequence[tuple[str, str]], columns: int) -> N
 
 
 def thinned(n: int, most: int) -> range:
-    """The numbers of `n` rows, all of them or every second, fifth and so on, so that at most `most` are left."""
+    """The indices of `n` rows, all of them or every second, fifth and so on, so that at most `most` are left."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step)
     return range(0, n, step)
 
@@ -247,7 +245,7 @@ def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
 
 
 def dots(steps: np.ndarray, size: float = 2.6) -> dict[str, Any]:
-    """Markers for a trajectory of few checkpoints, where a line alone would look like a densely measured curve."""
+    """Markers for a curve of few checkpoints, where a line alone would look densely measured; none for many."""
     return {"marker": "o", "markersize": size} if len(steps) <= MARKERS_UP_TO else {}
 
 
@@ -275,10 +273,8 @@ def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndar
     places = [float(to_axes.transform((step, 0.5))[0]) for step in ends]
     for letter, place in zip(letters, spread(places, 0.06), strict=True):
         axes.text(place, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
-    lines = []
-    if letters:
-        named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
-        lines.append("end of a phase:  " + "   ".join(named))
+    named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
+    lines = ["end of a phase:  " + "   ".join(named)] if named else []
     if len(letters) < 3:
         lines.append(summary)
     axes.set_title("\n".join(lines), pad=14 if letters else 6, fontsize=8, x=0)  # above the letters, if there are any
@@ -288,7 +284,7 @@ def spread(places: Sequence[float], apart: float) -> list[float]:
     """The places, moved left and right as little as needed to keep neighbours `apart`, in their order."""
     order = np.argsort(places, kind="stable")
     moved = np.sort(np.asarray(places, dtype=float))
-    for _ in range(100):  # moving two neighbours apart may bring them too close to others
+    for _ in range(100):  # two neighbours that move apart may come too close to others
         missing = np.maximum(0, apart - np.diff(moved))
         moved[:-1] -= missing / 2
         moved[1:] += missing / 2

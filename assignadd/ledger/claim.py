@@ -1,4 +1,4 @@
-"""A claim, about single networks, every seed of a census or a whole population; and the record of what was measured."""
+"""A claim about single networks, every seed of a census or a whole population; and the record of what was measured."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from assignadd.stats import (
 from assignadd.sweeps.population import NO_POPULATIONS, Populations, SeedCurves
 
 Measure = Callable[[Network], Measured | None]
-"""A number for one trained model; None if the model cannot be tested (its split has no held-out pairs, for example)."""
+"""A number of one trained network; None if it cannot be tested (its split has no held-out pairs, for example)."""
 SeedMeasure = Callable[[SeedCurves], Measured | None]
 PopulationMeasure = Callable[[Populations], Measured | None]
 Steps = Callable[[Network], Sequence[int]]
 """The checkpoints of a network that a measure looks at."""
 Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
-# Labels and values of claims that the paper does not make.
+# The label of claims that are not the paper's, and what stands for the paper's value.
 OURS, NOT_REPORTED, IMPLIED = "ours", "not reported", "implied"
 # A claim about all seeds is tested on at least this many: if none fails, fewer than 10 % of all seeds do (95 %).
 SEEDS_FOR_ALL = 35
@@ -51,7 +51,7 @@ ANOTHER_TASK = "This population has another task or architecture than the paper.
 
 
 def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
-    """A decorator that says which checkpoints a measure looks at; without it, the network's last one is meant."""
+    """A decorator that says which checkpoints a measure looks at, if not the network's last one."""
 
     def mark(measure: Wrapped) -> Wrapped:
         measure.steps = steps  # type: ignore[attr-defined]
@@ -61,7 +61,7 @@ def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
 
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
-    """The checkpoints of a network that a measure looks at: those that `uses` states, or else the last one."""
+    """The checkpoints of a network that a measure looks at."""
     steps: Steps = getattr(measure, "steps", lambda network: [network.step])
     return sorted(steps(network))
 
@@ -71,7 +71,7 @@ class Reading:
     """Another reading of a claim, mostly a stricter one: a second line of its record."""
 
     id: str
-    """Its name within the record: `over-98:strict` is the reading `strict` of `over-98`."""
+    """`over-98:strict` is the reading `strict` of `over-98`."""
     says: str
     rule: Rule
     measure: Any = None
@@ -82,9 +82,9 @@ class Reading:
 class Claim:
     """One sentence or number of the paper in our words, and the way to check it.
 
-    `measure` is a number of one trained model. A claim about every initialisation has `seed_measure` instead, a number
-    of one seed of a census: its value is the share of seeds in which it holds; one about a whole population has
-    `population_measure`, such as a threshold. The rule is decided by the 95 % interval.
+    `measure` is a number of one trained network. A claim about every initialisation has `seed_measure` instead, a
+    number of one seed of a census: its value is the share of seeds in which the rule holds. One about a whole
+    population has `population_measure`. The rule is decided by the 95 % interval.
     """
 
     id: str
@@ -117,10 +117,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The number and verdict of one model."""
+    """The number and verdict of one network."""
 
     run: str
-    """The name of its run folder or population: two runs may have the same seed."""
+    """The name of its run folder or population."""
     seed: int
     value: float
     low: float
@@ -171,24 +171,23 @@ class Record(Line):
     comment: str = ""
     command: str = ""
     population: str = ""
-    """The population of seeds behind the number; empty for trained networks and for the theory."""
+    """The population of seeds that was measured; empty for trained networks and for the theory."""
     checkpoints: str = ""
     """The checkpoints that were looked at, such as "39,101 to 40,000 (10)"."""
     readings: tuple[ReadingRecord, ...] = ()
 
 
 def judge(claim: Claim, networks: Sequence[Network], command: str, populations: Populations = NO_POPULATIONS) -> Record:
-    """The record of a claim: over these networks, or over the population that the claim is about.
+    """The record of a claim, over these networks or over the population that the claim is about.
 
     A claim whose measure raises an error has a record that says so.
     """
-    eligible = [network for network in networks if binds(network)] if claim.if_binding else list(networks)
+    eligible = [network for network in networks if binds(network) or not claim.if_binding]
     main = _line(claim, None, claim.rule, eligible, populations)
     readings = []
     for reading in claim.readings:
         line = _line(claim, reading.measure, reading.rule, eligible, populations)
         readings.append(ReadingRecord(**vars(line), id=reading.id, says=reading.says))
-    # The first network that has a number: the record names its checkpoints and adds the claim's detail about it.
     measured = {(result.run, result.seed) for result in main.by_seed}
     first = next((network for network in eligible if (network.name, network.seed) in measured), None)
     of_population = claim.measure is None and main.value is not None
@@ -202,7 +201,7 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
 
 
 def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: bool) -> str:
-    """The sentences of a record beside its number; `first` is the first network that has a number."""
+    """What a record says beside its number; `first` is the first network that has a number, or None."""
     sentences = [main.reason]
     if main.value is not None or claim.rule is None:
         sentences.append(claim.comment)
@@ -214,10 +213,7 @@ def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: b
 
 
 def find(records: Sequence[Record], id: str) -> Record | None:
-    """The record with this id; for `record:reading`, a record with the sentence and the numbers of that reading.
-
-    None where there is no such record or reading.
-    """
+    """The record with this id, or None; for `record:reading`, with the sentence and the numbers of that reading."""
     record_id, _, reading_id = id.partition(":")
     record = next((record for record in records if record.id == record_id), None)
     if record is None or not reading_id:
@@ -259,7 +255,7 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
     """
     numbers: list[Measured] = []
     results: list[SeedResult] = []
-    undefined = ""  # if the measure is not defined for some networks: the reason for the last of these
+    undefined = ""  # the reason why the measure is not defined for some network
     for network in networks:
         try:
             number = measure(network)
@@ -276,19 +272,16 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
         reason = NONE_BINDS if if_binding and not networks else CANNOT
         return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
     value, low, high, remark = _median(numbers)
-    if undefined:
-        remark += f" Some networks have an architecture for which it is not defined: it {undefined}."
     return Line(
         value, low, high, n=sum(number.n for number in numbers), unit=numbers[0].unit, seeds=len(results),
-        verdict=verdict_over(results), rule=by_interval(rule), by_seed=tuple(results), reason=remark.strip(),
+        verdict=verdict_over(results), rule=by_interval(rule), by_seed=tuple(results), reason=remark,
     )  # fmt: skip
 
 
 def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> Line:
     """The share of seeds in which the claim holds, among those to which it applies.
 
-    The claim may hold in an undecided seed, or not. So the low end of the interval is that of the share if it holds in
-    no undecided seed, the high end that of the share if it holds in all of them.
+    The interval is from the low end if it holds in no undecided seed to the high end if it holds in all of them.
     """
     numbers = [(seed, measure(seed)) for seed in populations.seeds]
     results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]
@@ -322,26 +315,27 @@ def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populati
 
 
 def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:
+    """The number of one network, judged by the rule."""
     return SeedResult(run, seed, number.value, number.low, number.high, rule.verdict(number))
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
-    """The verdict that all models share; if they differ, how many hold, fail and are undecided: "3 hold, 1 fails"."""
+    """The verdict that all networks share; if they differ, how many have which: "3 hold, 1 fails"."""
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
+    parts = []
     words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
-    parts = [
-        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
-        for verdict, singular, plural in words if counts[verdict]
-    ]  # fmt: skip
+    for verdict, singular, plural in words:
+        if n := counts[verdict]:
+            parts.append(f"{n} {singular if n == 1 else plural}")
     return ", ".join(parts)
 
 
 def _median(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
     """The median of these numbers, the low and high end of its interval, and a remark where it has no interval.
 
-    A single number has the interval with which it was measured; two to five have none, and the remark says their range.
+    A single number has the interval with which it was measured, two to five have none.
     """
     if len(numbers) == 1:
         return numbers[0].value, numbers[0].low, numbers[0].high, ""

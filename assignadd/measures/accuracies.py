@@ -1,7 +1,4 @@
-"""Accuracy on every evaluation set, for every pair of numbers and for each variable.
-
-Evaluation sets are those of figure accuracies, variables in each slot those of section 6 and figure late.
-"""
+"""Accuracy on every evaluation set (figure accuracies) and with each variable in each slot (section 6)."""
 
 from __future__ import annotations
 
@@ -34,17 +31,13 @@ class Accuracy:
     """Number of sequences."""
     interval: Interval
     pairs: int | None = None
-    """Number of pairs of numbers, if the interval is for a sample of pairs and not of sequences; n + m and m + n count
-    as one pair."""
+    """Number of pairs of numbers, if the interval is over these and not over sequences; n + m and m + n are one."""
 
 
 def set_accuracies(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
 ) -> list[dict[str, Accuracy]]:
-    """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
-
-    The sets are by default all of the task's.
-    """
+    """For each model, the accuracy on `n` sequences of every set that is not empty; by default of all sets."""
     sets = all_sets(stack.config.task) if sets is None else sets
     by_name = {evalset.name: evalset for evalset in sets}
     results = []
@@ -60,10 +53,9 @@ def set_accuracies(
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
-    """The number of pairs of numbers over which an accuracy's interval is; None where it is over the `n` sequences.
+    """The number of pairs in a class of held-out pairs; None where the set is no such class, or has n pairs or more.
 
-    It is over pairs for a class of held-out pairs that has fewer of them than there are sequences: many sequences that
-    add the same pair say little about other pairs of the class.
+    Many sequences that add the same pair say little about other pairs: with fewer pairs, the interval is over these.
     """
     if evalset.pair not in HELD_OUT_CLASSES:
         return None
@@ -103,7 +95,7 @@ def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) ->
     """The accuracies at a network's last checkpoints, at each on fresh sequences, for every set that is not empty.
 
     The network's number of sequences is divided among the checkpoints, with at least 2,000 for each. `first` is the
-    place of the first set among all sets of an exam, which decides its sequences.
+    place of the first set in the list of all sets of an exam, which decides its sequences.
     """
     steps = end_steps(network)
     n = min(network.n, max(END_SEQUENCES, network.n // len(steps)))
@@ -127,10 +119,7 @@ def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
 
 @per_network(slow=True)
 def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
-    """The accuracies at the last checkpoints on sums of any two numbers with one variable, in a banned slot.
-
-    None where the task has no such sums.
-    """
+    """The accuracies at the last checkpoints on sums of any numbers with a variable in a banned slot; None without."""
     try:
         return end_accuracies(network, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
     except EmptySetError:
@@ -138,16 +127,16 @@ def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
 
 
 def variable_sets(task: Task) -> list[EvalSet]:
-    """An evaluation set for each slot and variable, in which no other operand is in a slot banned for it.
+    """An evaluation set for each slot and variable, such as `b second`, with as many variables as the task allows.
 
-    Sums have as many variables as the task allows.
+    No other operand is in a slot banned for it.
     """
+    most_variables = task.variable_counts[-1]
     sets = []
     for slot, name in enumerate(operand_names(task)):
         for v, letter in enumerate(task.variables):
-            n_banned = 1 if letter in task.bans[slot] else 0
             in_slots = (*[None] * slot, v)  # any operand in the slots before
-            most_variables = task.variable_counts[-1]
+            n_banned = int(letter in task.bans[slot])
             sets.append(EvalSet(f"{letter} {name}", most_variables, n_banned=n_banned, in_slots=in_slots))
     return sets
 

@@ -28,8 +28,7 @@ from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.positions import with_values
 
-# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
-# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the others .015 / F.
+# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F.
 LEAST_SHARE = 0.5
 
 
@@ -50,10 +49,8 @@ def mlp_readout(stack: Stack) -> Float[Tensor, "M h N"]:
 
 
 def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]) -> Int[Tensor, "*M N N"]:
-    """The answer to every pair (a, b): the one with the largest of the logits relu(x_a + x_b) `readout`.
-
-    x_n, row n of the preactivations, is what the number n alone gives to each neuron.
-    """
+    """The answer to every pair (a, b), with the largest of the logits relu(x_a + x_b) @ readout; x_n are the rows of
+    the preactivations."""
     answers_with_a = [largest((x_a + preactivations).relu() @ readout) for x_a in preactivations.split(1, -2)]
     return torch.stack(answers_with_a, -2)
 
@@ -190,8 +187,7 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
     power = N * coefficients.square().sum(1)  # (M, N - 1, h): each value of an operand is in N pairs
     power_of_best, best = _by_frequency(power).max(1)  # (M, h): the frequency minus 1
     frequency = best + 1
-    # Entry 2k - 2 of the coefficients is the cosine of frequency k, the next one its sine (0 for k = N/2, which has
-    # none).
+    # Entry 2k - 2 of the coefficients is the cosine of frequency k, the next one its sine; k = N/2 has none, so 0.
     padded = torch.cat([coefficients, torch.zeros_like(coefficients[:, :, :1])], 2)
     index_of_cosine = (2 * best)[:, None, None].expand(-1, 2, 1, -1)
     cosine = padded.gather(2, index_of_cosine).squeeze(2)  # (M, 2, h)
@@ -207,7 +203,7 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
 
 
 class Filtered(NamedTuple):
-    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant.
+    """Accuracy of the circuit on all N^2 pairs with some frequencies of OV2(n) and its constant.
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
@@ -222,8 +218,7 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     """The accuracies of the circuit with only the network's frequencies, and with only the others."""
     is_of_network, preactivations = network_frequencies(stack), number_preactivations(stack)
     accuracies = []
-    # Each part is added up from its own frequencies. As the whole minus the other part, one without frequencies would
-    # have rounding errors where it should be constant, and the circuit's answers would depend on them.
+    # Each part is added up from its own frequencies: a difference from the whole would have rounding errors.
     for is_kept in (is_of_network, ~is_of_network):  # (M, F)
         of_models = zip(preactivations.split(1), is_kept, strict=True)
         filtered = torch.cat([restricted_to(of_model, frequencies) for of_model, frequencies in of_models])
@@ -240,14 +235,14 @@ def restricted_to(functions: Float[Tensor, "M N d"], frequencies: Bool[Tensor, "
 def at_frequencies(functions: Float[Tensor, "M N d"], frequencies: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies (a mask), without the constant."""
     basis = fourier_basis(functions.shape[1]).to(functions)
-    from_constant_on = torch.cat([frequencies.new_zeros(1), frequencies])  # the constant is frequency 0
-    is_in = from_constant_on[basis_frequencies(len(basis)).to(frequencies.device)]  # for each row of the basis
-    return basis[is_in].T @ (basis[is_in] @ functions)
+    with_constant = torch.cat([frequencies.new_zeros(1), frequencies])  # (F + 1,): the constant is frequency 0
+    rows = basis[with_constant[basis_frequencies(len(basis)).to(frequencies.device)]]
+    return rows.T @ (rows @ functions)
 
 
 @per_network(slow=True)
 def waves_of(network: Network) -> Waves:
-    """The best wave of every neuron, over all pairs in contexts of the training distribution."""
+    """The wave that fits each neuron best, over all pairs in contexts of the training distribution."""
     return waves(context_preactivations(network.stack, [network.config], network.seen[None]))
 
 

@@ -1,8 +1,7 @@
-"""The measures (paper, App. B, and ours): the record of each, and its columns, a value for every model of a stack.
+"""The measures (paper, App. B, and ours): the record of each (`MEASURES`), and its columns, a value for every model.
 
-Onsets, figures, the report, the explorer page and the terminal use the records (`MEASURES`: name, label, unit, level,
-sample size, colour). `ProgressMeasures` takes all measures, for `assignadd measure`; `StackProgress` those that are
-fast enough to be taken during a sweep.
+`ProgressMeasures` takes all measures, for `assignadd measure`; `StackProgress` those that are fast enough to be taken
+during a sweep.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from jaxtyping import Bool
@@ -39,15 +38,14 @@ SEQUENCES, STACK_SEQUENCES, PER_VARIABLE = 512, 256, 64
 BY_TYPE = " ({n_vars}-var)"
 AS_IN_TRAINING = f" ({{n_vars}}-var, {TRAINING_LAW})"
 OF_HEAD = ", head {head})"
-# All layers that a network may have.
+# All layers that a network may have, from 1.
 LAYERS = range(1, next(f for f in fields(Model) if f.name == "n_layers").metadata["high"] + 1)
 SOLID, DASHED, DENSE = "-", (0, (5, 1.5)), (0, (2, 1.2))
 # Panels of figure `progress_measures`.
 ADDING_AND_COPYING, ROUTING = "adding; copying a variable\ninto its number", "routing"
+# Levels at which what is measured counts as present.
 MOST = 0.9  # reached when all but one of eleven positions or twelve variables are right
-# An accuracy of one half is above chance, and above that of a model that finds only one operand. An attention weight
-# above one half is the largest.
-HALF = 0.5
+HALF = 0.5  # above the accuracy of a model that finds only one operand; an attention weight above it is the largest
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Measure:
     """The label for readers, to which `column_label` appends the number of variables."""
     unit: str
     level: float | None = None
-    """The value at which what is measured counts as present; None if there is no such value."""
+    """The value at which what is measured counts as present, if there is one."""
     n: int | None = None
     """Number of sequences per value; None for measures of the weights, which sample nothing."""
     panel: str = ""
@@ -79,35 +77,28 @@ class Measure:
 
     def fields(self, column: str) -> dict[str, str] | None:
         """The values of the fields in braces in a column's name; None if the column belongs to another measure."""
-        # A field in braces, such as {n_vars}, stands for one word. `re.escape` puts a backslash before each brace.
+        # Each field in braces becomes a group of this name, for one word. `re.escape` puts a backslash before braces.
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\S+)", re.escape(self.name))
         match = re.fullmatch(pattern, column)
         return None if match is None else match.groupdict()
-
-    def text(self, value: float) -> str:
-        """A value with its unit, for readers."""
-        return f"{value:.2f} {self.unit}"
 
     def columns(self, names: Iterable[str]) -> list[str]:
         """The columns among `names` that belong to this measure."""
         return [name for name in names if self.fields(name) is not None]
 
 
-# For shares of assigned numbers, n is the number of sequences, since numbers in the same sequence are not independent.
-# This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
-# between 0 and 1 has at most the variance of a share with the same mean.
-# The value of a layer is that of its best head (`measures.routing`).
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
     """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
 
-    `of_figure` are the fields that say how figures show it.
+    `of_figure` are the fields that say how figures show it. The sample size of a share of numbers is conservative: it
+    is that of the sequences, as numbers in the same sequence are not independent.
     """
     measures = []
     for layer in LAYERS:
-        name_of_layer, label_of_layer = f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}"
         # `not_defined` lists the paper's layer alone where a network has one layer; lines of others have short dashes.
         of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
-        measures.append(Measure(name_of_layer, label_of_layer, unit, level, SEQUENCES, **of_figure | of_layer))
+        in_words = (f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}", unit)
+        measures.append(Measure(*in_words, level, SEQUENCES, **of_figure | of_layer))
     return measures
 
 
@@ -209,18 +200,21 @@ def column_label(column: str) -> str:
 
 
 class ProgressMeasures:
-    """All measures, on fixed sequences of each model's split, or of one split for all models."""
+    """All measures, on fixed sequences of each model's split, or of one split for all models.
+
+    There are `n` sequences of each type, and `per_variable` for each variable in each slot.
+    """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
-        """Draws `n` sequences of each type, and `per_variable` for each variable in each slot."""
         self.routing = AttentionRates(configs, seen, configs[0].task.variable_counts, n, masses=True)
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)
 
     def __call__(self, stack: Stack) -> Columns:
-        """All columns of the models of a stack, in the order of the files."""
+        """All columns of the models of a stack that are defined for their architecture, in the order of the files."""
         return (
-            where_defined(stack, addition_columns, fourier_columns, qk1_columns, qk2_columns)
+            circuit_columns(stack)
+            | where_defined(stack, fourier_columns)
             | self.routing(stack)
             | where_defined(stack, self.probes)
             | accuracy_columns(stack, self.exam)
@@ -246,23 +240,32 @@ class StackProgress:
         return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
 
 
-def where_defined(stack: Stack, *measures: ColumnsOf) -> Columns:
-    """The columns of those measures that are defined for the architecture (`not_defined` lists the others)."""
-    columns: Columns = {}
-    for measure in measures:
-        with contextlib.suppress(NotDefined):
-            columns |= measure(stack)
-    return columns
+def where_defined(stack: Stack, measure: ColumnsOf) -> Columns:
+    """The columns of a measure; none where it is not defined for the architecture (`not_defined` says why)."""
+    try:
+        return measure(stack)
+    except NotDefined:
+        return {}
+
+
+# The measures of the weights that take little time, by column; each returns a number for every model, (M,).
+CIRCUIT: dict[str, Callable[[Stack], Tensor]] = {
+    "ov2_mlp2_accuracy": ov2_mlp2_accuracy,
+    "qk1_num_to_prev_var": scores.qk1_num_to_prev_var,
+    "qk1_num_to_prev_var (rows 3 on)": partial(scores.qk1_num_to_prev_var, first_row=3),
+    "qk2_ov1_var_identity": scores.qk2_ov1_var_identity,
+    "qk2_ov1_var_margin": lambda stack: scores.qk2_ov1_var_margin(stack).mean(1),
+    "qk2_ov1_var_margin (least)": lambda stack: scores.qk2_ov1_var_margin(stack).amin(1),
+}
 
 
 def circuit_columns(stack: Stack) -> Columns:
-    """The measures of the weights that take little time, as far as they are defined for the architecture."""
-    return where_defined(stack, addition_columns, qk1_columns, qk2_columns)
-
-
-def addition_columns(stack: Stack) -> Columns:
-    """The accuracy of the addition circuit alone."""
-    return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
+    """The columns of `CIRCUIT` that are defined for the architecture."""
+    columns: Columns = {}
+    for name, measure in CIRCUIT.items():
+        with contextlib.suppress(NotDefined):
+            columns[name] = measure(stack)
+    return columns
 
 
 def fourier_columns(stack: Stack) -> Columns:
@@ -275,24 +278,6 @@ def fourier_columns(stack: Stack) -> Columns:
     }
 
 
-def qk1_columns(stack: Stack) -> Columns:
-    """How often QK1 finds the position before, over all rows and over those that can fail."""
-    return {
-        "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
-        "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
-    }
-
-
-def qk2_columns(stack: Stack) -> Columns:
-    """How many variables match themselves best under QK2, and by what margin: the mean and the least."""
-    margin = scores.qk2_ov1_var_margin(stack)
-    return {
-        "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
-        "qk2_ov1_var_margin": margin.mean(1),
-        "qk2_ov1_var_margin (least)": margin.amin(1),
-    }
-
-
 def variable_score_columns(stack: Stack) -> Columns:
     """The QK1 score of `=` for each variable."""
     scores_of_variables = scores.qk1_equals_to_variables(stack).T  # (V, M)
@@ -301,17 +286,14 @@ def variable_score_columns(stack: Stack) -> Columns:
 
 
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
-    """The accuracy with each variable in each operand slot."""
+    """The accuracy with each variable in each operand slot, in an exam by `variable_exam`."""
     task = stack.config.task
     names = [f"accuracy {letter} {slot}" for slot in operand_names(task) for letter in task.variables]
     return dict(zip(names, variable_accuracy(stack, exam).flatten(1).T, strict=True))
 
 
 class ProgressObserver:
-    """An observer for `train_run`: the measures of each model that are defined for its architecture.
-
-    `kind` makes the measures: `ProgressMeasures` for all of them, `StackProgress` for the fast ones.
-    """
+    """An observer for `train_run`: all measures of each model (`ProgressMeasures`), or the fast (`StackProgress`)."""
 
     def __init__(
         self,
@@ -323,7 +305,7 @@ class ProgressObserver:
 
     @cached_property
     def _measures(self) -> list[tuple[slice, ColumnsOf]]:
-        """What takes the measures of models that are computed together; made in the process that trains them."""
+        """The models that are computed together, and what measures them; made in the process that trains them."""
         parts = computed_together(self.seen.device, len(self.configs))
         return [(part, self._kind(self.configs[part], self.seen[part])) for part in parts]
 

@@ -2,19 +2,16 @@
 
 The function takes a stack and returns a number for each model, as our measures do: a tensor (M,), which is the column
 of the function's name, or a dict with such a tensor for each column. A measure that samples sequences takes
-(stack, configs, seen). A function of a stack, and not of one network, also serves a trajectory and a whole sweep, on
-the device that trains.
+(stack, configs, seen).
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,6 +29,7 @@ from assignadd.training.trainer import Observe, Observer
 from assignadd.user_file import user_module, with_line
 
 Function = Callable[..., Any]
+# The keys and columns of a run's metrics that are no measures.
 FACTS = ("step", "model", "seed", "loss", "diverged_at", "accuracy", "measures", "tests", "run")
 EXPECTED = "a function of a stack that returns a number for each model, (M,), or a dict of them"
 
@@ -39,8 +37,8 @@ EXPECTED = "a function of a stack that returns a number for each model, (M,), or
 def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, Any]]:
     """For each model of a stack, the numbers that a function of the user's returns, by column.
 
-    A function that has three parameters without defaults is called with (stack, configs, seen), and may itself return
-    such a list of dicts.
+    A function with several parameters without defaults is called with (stack, configs, seen). It may itself return such
+    a list of dicts.
     """
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)
@@ -69,16 +67,16 @@ class OwnMeasure:
     at_every_evaluation: ClassVar[bool] = True
 
     def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
-        return partial(self._rows, self.base(configs, seen) if self.base else None, configs, seen)
+        """The function (stack, step) that measures models of these configurations, trained on the pairs `seen`."""
+        base = self.base(configs, seen) if self.base else None
 
-    def _rows(
-        self, base: Observe | None, configs: Sequence[Config], seen: Tensor, stack: Stack, step: int
-    ) -> list[dict[str, Any]]:
-        """For each model, the columns of the other observer, where measures are due, and those of the function."""
-        rows = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
-        # A copy: what the function does to the weights is not training.
-        columns_of_user = numbers_of(self.function, stack.clone(), configs, seen)
-        return [row | columns for row, columns in zip(rows, columns_of_user, strict=True)]
+        def rows_of_models(stack: Stack, step: int) -> list[dict[str, Any]]:
+            rows = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
+            # A copy: what the function does to the weights is not training.
+            columns_of_user = numbers_of(self.function, stack.clone(), configs, seen)
+            return [row | columns for row, columns in zip(rows, columns_of_user, strict=True)]
+
+        return rows_of_models
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How another process makes this again, a function and its arguments: from the user's file if there is one."""
@@ -104,37 +102,30 @@ def own_measure(
     configs = [member.config(config)] * 2  # of one model alone, a single number would pass for a number of each model
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
+        source = inspect.getsource(function)
         rows = numbers_of(function, stack, configs, splits_of(configs))
     except Exception as error:
         problem = with_line(error, file) if file else f"{type(error).__name__}: {error}"
         raise ConfigError("observe", name, f"{EXPECTED}; {problem}") from error
     observed = Observed(
         name=f"{file.name if file else '(notebook)'}:{name}",
-        source=hashlib.sha256(_text(function)).hexdigest(),
+        source=hashlib.sha256(source.encode()).hexdigest(),
         file=hashlib.sha256(file.read_bytes()).hexdigest() if file else None,
         columns=_meanings(function, list(rows[0])),
     )
     return OwnMeasure(function, base, observed, path)
 
 
-def _text(function: Function) -> bytes:
-    """The text of a function; its bytecode where Python has not stored the text, as for standard input."""
-    try:
-        return inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        return marshal.dumps(inspect.unwrap(function).__code__, 2)  # version 2 writes equal code in the same way
-
-
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:
-    """What each column means: as the function's mapping `columns` says, or else its docstring."""
-    stated = getattr(function, "columns", {})
-    about = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-    for column in columns:
+    """What each column means: as the function's mapping `columns` says, or else its docstring's first paragraph."""
+    first_paragraph = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    meanings = {column: getattr(function, "columns", {}).get(column) or first_paragraph for column in columns}
+    for column, meaning in meanings.items():
         if _is_ours(column):
             raise ConfigError("observe", column, "a column that assignadd has not already: call yours by another name")
-        if not (stated.get(column) or about):
+        if not meaning:
             raise ConfigError("observe", function.__name__, "a docstring that says what its columns mean")
-    return {column: stated.get(column) or about for column in columns}
+    return meanings
 
 
 def _is_ours(column: str) -> bool:

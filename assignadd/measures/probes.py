@@ -1,9 +1,7 @@
 """Linear probes for the answer at every stage of `=` (section 5.1) and for the variable at assigned numbers (App. B).
 
 A probe is a ridge-regularised least-squares classifier with centred features and one-hot targets. Its exact minimiser
-is known in closed form, so no training can stop too early. The ridge is a multiple of the features' mean variance. A
-multinomial logistic regression trained to convergence (L-BFGS) leads to the same conclusions on the paper's network at
-every stage, at ten to thirty times the cost.
+is known in closed form, so no training can stop too early. The ridge is a multiple of the features' mean variance.
 """
 
 from __future__ import annotations
@@ -32,12 +30,8 @@ from assignadd.task.vocabulary import Vocabulary
 
 # Share of the sequences (or pairs) for training; the rest are for testing.
 TRAIN_SHARE = 0.7
-# With a smaller ridge, 512 neurons overfit 2,436 pairs: .91 with .01, .996 with 1 on the paper's network. The probes at
-# the other stages depend little on it.
-ANSWER_RIDGE = 1.0
-# A large ridge costs accuracy early in training, when the variable is a small part of the residual (.95 instead of 1.0
-# at step 3,001).
-VARIABLE_RIDGE = 0.01
+ANSWER_RIDGE = 1.0  # with a smaller one, 512 neurons overfit 2,436 pairs
+VARIABLE_RIDGE = 0.01  # with a larger one, a variable that is a small part of the residual is missed, early in training
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
 ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU", "abs": "|x|"}
@@ -61,13 +55,11 @@ def answer_probes(
 ) -> AnswerProbes:
     """Accuracy of linear probes for the answer before and after MLP2 (section 5.1), on N^2 sequences.
 
-    The sequences follow the training distribution; 0, 1 and 2 variables alternate.
-
-    `split="pair"`: every pair of numbers (n, m) is added once, and is either for training or for testing. Before the
-    MLP the accuracy is *below* 1/N: the probe can fit only a function of n plus a function of m, and the answer of a
-    test pair occurs less often among the training pairs with the same n or m.
-    `split="row"`: pairs are drawn with replacement, so most test pairs also occur in training, not equally often. The
-    accuracy before the MLP is then a little above 1/N.
+    The sequences follow the training distribution; 0, 1 and 2 variables alternate. `split="pair"`: every pair of
+    numbers (n, m) is added once, and is either for training or for testing. Before the MLP the accuracy is then *below*
+    1/N: the probe can fit only a function of n plus a function of m, and the answer of a test pair occurs less often
+    among the training pairs with the same n or m. `split="row"`: pairs are drawn with replacement, so most test pairs
+    also occur in training.
     """
     task, N = stack.config.task, stack.config.task.modulus
     n_train = int(TRAIN_SHARE * N * N)
@@ -83,14 +75,7 @@ def answer_probes(
         of_stages = [least_squares_probe(vectors, labels, N, n_train, ANSWER_RIDGE) for vectors in stages.values()]
         accuracies.append(torch.stack(of_stages, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
-    return AnswerProbes(
-        stages=tuple(stages),
-        test=test[..., 0],
-        train=train[..., 0],
-        control=test[..., 1],
-        n_train=n_train,
-        n_test=N * N - n_train,
-    )
+    return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n_test=N * N - n_train)
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
@@ -98,8 +83,7 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
 
     The probe is trained on the first 70 % of the sequences and tested on the rest. It is converged if `steps` is
     None. With `steps=4` it is the probe of the paper's code, a softmax probe after four full-batch steps of Adam
-    (lr .01) from zero; its accuracy rises in part because the probe has not converged. Random weights are above 1/V,
-    since uniform attention copies all earlier variables, among them the right one.
+    (lr .01) from zero; its accuracy rises in part because the probe has not converged.
     """
     return variable_probes(stack, tokens, [steps])[0]
 
@@ -140,8 +124,7 @@ def least_squares_probe(
 ) -> Float[Tensor, "2 L"]:
     """Accuracy on the test rows and on the training rows, for each of L labellings of the same rows of x.
 
-    The first `n_train` rows are for training, the rest for testing. The probe is the ridge regression of the one-hot
-    targets on x, whose class is that of the largest score.
+    The first `n_train` rows are for training. The probe is the ridge regression of the one-hot targets on x.
     """
     x = x - x[:n_train].mean(0)
     train = x[:n_train]
@@ -164,9 +147,8 @@ def adam_probe(
     The first `n_train` rows of x are for training, the rest for testing.
     """
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)  # with a column of ones for the biases
-    # With a row for each class: on a CPU, a softmax over few columns takes ten times as long as one over few rows.
-    train = x[:n_train]  # (n, d)
-    targets = one_hot(labels[:n_train], classes).T.to(x.dtype)  # (classes, n)
+    train = x[:n_train]  # (n_train, d + 1)
+    targets = one_hot(labels[:n_train], classes).T.to(x.dtype)  # (classes, n_train): a softmax over rows is fast
     weights = x.new_zeros(classes, x.shape[1])
     beta_1, beta_2 = ADAM_BETAS
     moment_1, moment_2 = torch.zeros_like(weights), torch.zeros_like(weights)
@@ -209,12 +191,11 @@ def _pairs(N: int, split: str) -> Int[Tensor, " n"]:
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step)
-    word_of_row = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(N * N), 1)[0]
-    pairs, _ = digit(word_of_row, N * N)
-    return pairs
+    random = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(N * N), 1)[0]
+    return digit(random, N * N)[0]
 
 
 @per_network(slow=True)
 def answer_probes_of(network: Network, split: Literal["pair", "row"] = "pair") -> AnswerProbes:
-    """The probes trained and tested on different pairs of numbers, or, split by row, on the same in other contexts."""
+    """The probes trained and tested on different pairs of numbers or, split by row, mostly on the same."""
     return answer_probes(network.stack, [network.config], network.seen[None], split=split)

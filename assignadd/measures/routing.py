@@ -1,9 +1,8 @@
 """Rates and masses of the attention patterns that the circuit needs (paper, figure attention; App. B).
 
 A rate is the share of cases in which the keys with the most attention are the right ones, a mass is the attention that
-these keys get. The paper's plateaus of 80 to 99 % (App. B) are due to variables in slots that are banned in training.
-The sequences for these measures therefore add any pair of values with variables in any slot. Rates on the subset that
-training could contain are reported separately.
+these keys get. The sequences add any pair of values with variables in any slot, as the paper's plateaus of 80 to 99 %
+(App. B) are due to variables in banned slots. Rates on the subset that training could contain are measured beside them.
 
 The patterns, in a network with any number of layers and heads (`{layer}` counts from 1):
 
@@ -55,9 +54,8 @@ class Routing:
         """
         columns = {f"{name} ({subset})": self[name] for name in self.by_head}
         for name, values in self.by_head.items():
-            n_heads = values.shape[1]
-            if n_heads > 1:
-                columns |= {f"{name} ({subset}, head {head})": values[:, head] for head in range(n_heads)}
+            if values.shape[1] > 1:
+                columns |= {f"{name} ({subset}, head {head})": rates for head, rates in enumerate(values.T)}
         return columns
 
 
@@ -84,10 +82,7 @@ def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool
 
 
 class Counts(NamedTuple):
-    """Counts of a pattern in every sequence: the rate over several sequences is their hits divided by their cases.
-
-    The mass over several sequences is the sum of their masses divided by their cases.
-    """
+    """Counts of a pattern in every sequence. A rate is the sum of hits over that of cases, a mass that of masses."""
 
     hits: Tensor  # (..., B, heads): the number of cases in which the keys with the most attention are the right ones
     mass: Tensor  # (..., B, heads): the attention to the right keys, added up over the cases
@@ -105,7 +100,7 @@ def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
         from_equals = attention[..., -1, :]  # (..., B, heads, T)
         if layer < n_layers:
             counts[f"l{layer}_equal_to_operands"] = Counts(*_to_each(from_equals, slots), one_case)
-            # What is assigned is in the prefix, and so are the keys of its queries.
+            # Assigned numbers are in the prefix.
             to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
             counts[f"l{layer}_num_to_prev"] = Counts(*to_previous, role.assigned.sum(-1))
         if layer > 1 or n_layers == 1:
@@ -114,9 +109,9 @@ def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
 
 
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M B k"]) -> tuple[Tensor, Tensor]:
-    """Whether the k keys with the most attention of `=` are `keys`, and the attention to them, (..., B, heads) each.
+    """Whether the k keys with the most attention of `=` are `keys` (False for NaN), and the attention to them.
 
-    Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
+    Both are (..., B, heads). Of keys with the same attention the first counts as the one with more.
     """
     keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
     mass = from_equals.gather(-1, keys).sum(-1)
@@ -124,9 +119,9 @@ def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M 
 
 
 def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*#M B P"]) -> tuple[Tensor, Tensor]:
-    """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each.
+    """How many numbers attend most to the position before them (none for NaN), and their attention to it.
 
-    Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
+    Both are (..., B, heads). Of keys with the same attention the first counts as the one with more.
     """
     is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); the first position has no number
     best = attention[..., 1:, :].max(-1).indices  # (..., B, heads, P - 1), from query 1 on
@@ -146,9 +141,9 @@ def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#
 
 @needs(SECOND_LAYER)
 def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
-    """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6), of the best head.
+    """Share of sequences in which the value of one operand is among the top two keys of `=` in layer 2 (section 6).
 
-    The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.
+    It is that of the best head. `slot` is 0 for the first operand, 1 for the second.
     """
     from_equals = trace_of(stack, tokens).attention(2)[..., -1, :]  # (M, B, heads, T)
     top_keys = from_equals.topk(2, -1).indices  # (M, B, heads, 2)
@@ -167,7 +162,6 @@ class AttentionRates:
     def __init__(
         self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Sequence[int], n: int, masses: bool = False
     ):
-        """Draws `n` sequences of each type, and marks those that training could contain."""
         self.masses = masses
         # The sequences of all types one after the other, so that one forward pass is enough.
         self.tokens = torch.cat([any_sequences(configs, seen, n_vars, n).tokens for n_vars in types], 1)  # (M, B, T)
@@ -190,10 +184,7 @@ class AttentionRates:
 
 @per_network(slow=True)
 def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
-    """Two routings by the number of variables: over sequences with any pairs and slots, and over those as in training.
-
-    The latter are the sequences among the former that training could contain.
-    """
+    """By number of variables, the routing over sequences with any pairs and slots, and over those as in training."""
     by_type = {}
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens

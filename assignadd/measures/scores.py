@@ -21,8 +21,7 @@ from assignadd.task.positions import operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
 Excluded = Literal["self", "two_back"]
-# There is no variable at i, where the number is, nor at i - 2: the token before the variable at i - 1 is a PAD or a
-# number.
+# For a number at i, whose variable is at i - 1: neither at i nor at i - 2 is a variable.
 EXCLUDED: tuple[Excluded, ...] = ("self", "two_back")
 
 
@@ -59,9 +58,7 @@ def qk1_blocks(stack: Stack) -> QK1Blocks:
 
     def preference_for_variables(queries: Float[Tensor, "M queries C"]) -> Float[Tensor, " M"]:
         """Mean score of these queries with variables minus that with other tokens."""
-        with_variables = queries[..., first_variable:K].mean((1, 2))
-        with_others = queries[..., :first_variable].mean((1, 2))
-        return with_variables - with_others
+        return queries[..., first_variable:K].mean((1, 2)) - queries[..., :first_variable].mean((1, 2))
 
     return QK1Blocks(
         numbers_prefer_variables=preference_for_variables(scores[:, : task.modulus]),
@@ -86,7 +83,7 @@ def qk1_positions(stack: Stack) -> Float[Tensor, "M P P"]:
 
 
 def admissible(n: int, excluded: Collection[Excluded]) -> Bool[Tensor, "n n"]:
-    """Which keys j are compared for a query i, of n positions: those up to i that are not excluded."""
+    """Which keys j are compared for each query i, [i, j]: those up to i that are not excluded."""
     i, j = torch.arange(n)[:, None], torch.arange(n)
     return (j <= i) & ~((j == i) & ("self" in excluded)) & ~((j == i - 2) & ("two_back" in excluded))
 
@@ -151,9 +148,8 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
 def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
 
-    The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
-    is due to what layer 1 copied into both (figure late d), by the slot of v and by v; a1 are attention weights of
-    layer 1. The sequences are those of `path_sequences`.
+    The part of the layer-2 score between `=` and the number n assigned to v that is due to what layer 1 copied into
+    both (figure late d), by the slot of v and by v; a1 is the attention of layer 1 on `path_sequences`.
     """
     task = stack.config.task
     tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
@@ -173,8 +169,7 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
 
 
 def path_sequences(task: Task) -> Int[Tensor, "B T"]:
-    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`, from the sequence of figure
-    attention."""
+    """The sequence of figure attention, `PAD PAD PAD v 7 ... + v 9 =`, for every v, then with `+ 9 v =`."""
     tokens = examples.fitted(examples.ATTENTION, task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")

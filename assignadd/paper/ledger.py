@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -45,37 +45,35 @@ def ledger(
     processes: int = 1,
     more: Sequence[Claim] = (),
 ) -> list[Record]:
-    """The records of the paper's claims, of those in `more`, and of the theory.
+    """The records of the paper's claims, of those in `more`, and of the theory; without networks, of those about seeds.
 
-    `only` selects by an id, a label, or the beginning of an id. `command` is the command that asked for the ledger; the
-    record of each claim has it with `--only` and the claim's id. `listener` is called with the id of each claim before
-    it is judged. Without networks, only claims about populations and the theory are judged. `populations` default to
-    those of the package, if these networks have the paper's task and architecture. Where all claims are asked for,
-    slow measures and the claims about populations are computed first, in this number of processes.
+    `only` selects by an id, a label, or the beginning of an id. `command` is the command that asked for the ledger: a
+    record has it with `--only` and the claim's id. `listener` is called with the id of each claim before it is judged.
+    `populations` default to those of the package, if these networks have the paper's task and architecture. Where all
+    claims are asked for, slow measures and the claims about populations are computed first, in several processes.
     """
-    if populations is None:
-        populations = populations_for([network.config for network in networks])
+    tested_on = populations_for([network.config for network in networks]) if populations is None else populations
+
+    def judged(claim: Claim) -> Record:
+        of_networks = networks if claim.measure else ()
+        return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
+
+    claims = [claim for claim in chosen(only, more) if claim.measure is None or networks]
     records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
-        judge_populations = partial(_population_records, [*CLAIMS, *more], command, populations)
-        populations.load()  # before processes are forked
-        measure_ahead(networks, processes, listener, [Job("populations", judge_populations, records.update)])
-    claims = [claim for claim in chosen(only, more) if claim.measure is None or networks]
+        tested_on.load()  # before processes are forked
+        about_seeds = [claim for claim in claims if claim.measure is None]
+        judge_all = Job("populations", lambda: {claim.id: judged(claim) for claim in about_seeds}, records.update)
+        measure_ahead(networks, processes, listener, [judge_all])
     for claim in claims:
         listener(claim.id)
         if claim.id not in records:
-            records[claim.id] = judge(claim, networks, f"{command} --only {claim.id}", populations)
+            records[claim.id] = judged(claim)
     in_order = [records[claim.id] for claim in claims]
     if only is None or _is_theory(only):
         listener("theory")
         in_order += _matching(only, theory_records(networks))
     return in_order
-
-
-def _population_records(claims: Sequence[Claim], command: str, populations: Populations) -> dict[str, Record]:
-    """The records of those claims that are about populations, by the claim's id."""
-    about_populations = [claim for claim in claims if claim.measure is None]
-    return {claim.id: judge(claim, (), f"{command} --only {claim.id}", populations) for claim in about_populations}
 
 
 def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
@@ -86,17 +84,14 @@ def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
     everything = (*CLAIMS, *more)
     claims = tuple(_matching(only, everything))
     if not claims and not _is_theory(only or ""):
-        names = [claim.id for claim in everything] + [claim.label for claim in everything]
+        names = [name for claim in everything for name in (claim.id, claim.label)]
         hint = did_you_mean(only, names) or "; `assignadd claims RUN` lists them"
         raise ConfigError("only", only, f"the id or label of a claim{hint}")
     return claims
 
 
 def _matching(only: str | None, listed: Sequence[Listed]) -> list[Listed]:
-    """The claims or records with this id or label, all of them for None.
-
-    If there is none, those whose id begins with it: `over-98` stands for `over-98-all-types` and others.
-    """
+    """The claims or records with this id or label, or else those whose id begins with it; all of them for None."""
     if only is None:
         return list(listed)
     exact = [entry for entry in listed if only in (entry.id, entry.label)]
@@ -109,7 +104,7 @@ def _is_theory(only: str) -> bool:
 
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The records of some networks as they are stored, with what made them."""
+    """The records of networks as they are stored, with what made them."""
 
     command: str
     commit: str | None
@@ -131,8 +126,7 @@ def ledger_document(records: Sequence[Record], networks: Sequence[Network], comm
     for run in runs_of(networks):
         sources.update(run.manifest.sources)
     network_records = tuple(record for record in records if not record.population)
-    commit = Environment.here("cpu", 1).commit
-    document = Ledger(command, commit, sources, network_records)
+    document = Ledger(command, Environment.here("cpu", 1).commit, sources, network_records)
     return json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
 
 
@@ -149,10 +143,7 @@ def claims(
     `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
-    networks: list[Network] = []
-    for run in opened:
-        networks_of_run, _ = networks_of(run, n=n)  # without the notes on models that diverged
-        networks += networks_of_run
+    networks = [network for run in opened for network in networks_of(run, n=n)[0]]
     command = " ".join(["assignadd claims", *(run.address for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(networks, command, only, populations=populations)

@@ -127,7 +127,7 @@ class Observed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """FILE.py:FUNCTION."""
     source: Sha256
-    """The hash of the function's text, or of its bytecode where there is no text."""
+    """The hash of the function's text."""
     file: Sha256 | None
     """The hash of the file; None if the function is defined in a notebook."""
     columns: dict[str, str]

@@ -9,7 +9,6 @@ from assignadd.paper.binding.figures import (
 )
 from assignadd.paper.causes.circuit import QK1_EQUALS, QK2_IDENTITY, SECTION_5, SECTION_7, WHOLE
 from assignadd.paper.causes.figures import CircuitOnlyData, circuit_only_caption
-from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_measures_caption
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
     AccuraciesData,
@@ -40,17 +39,6 @@ def test_variables_before_literals():
     assert "the lowest set, 'one variable, in a banned slot', is at 0.125" in found
     equal = accuracies_caption(AccuraciesData(np.array([0, 100]), sets, np.array([[0.1, 0.2, 0.0], [1.0, 1.0, 1.0]])))
     assert equal.endswith("At the end, step 100, every set is at 1.000.")
-
-
-def test_a_measure_that_falls_is_not_said_to_rise():
-    names = ["ov2_mlp2_accuracy", "qk2_ov1_var_identity"]
-    measures = np.array([[0.2, 0.25, 0.3], [0.8, 0.7, 0.6]])
-    data = ProgressMeasuresData(
-        np.array([0, 100, 200]), names, measures, measures, measures, ["addition"], np.array([100]), "s"
-    )
-    found = progress_measures_caption(data)
-    assert "'OV2 and MLP2 alone add', at 0.25" in found and "0.70 there and 0.60 at the next checkpoint" in found
-    assert "jump" not in found
 
 
 def test_scores_that_match_nothing():

@@ -1,7 +1,7 @@
 """Base and source prompts for interchange interventions, and the answers that the high-level program predicts.
 
-The program looks up the first operand, looks up the second, and adds them (paper, section 5). Setting one variable of
-the program to its value on the source has the same result as running the program on a third prompt, the hybrid:
+The program looks up the first operand, looks up the second, and adds them (paper, section 5). If one of its variables
+has its value on the source, its answer is that to a third prompt, the hybrid:
 
     binding tags     the base with the source's variables in its assignments
     operand query    the base with the source's variables in its operand slots
@@ -14,6 +14,7 @@ Pairs whose hybrid has the base's answer are left out: a network that ignores th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from jaxtyping import Bool, Int
@@ -37,7 +38,7 @@ class Pairs:
 
 
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-    """About n pairs of unrelated training sequences: base prompts and source prompts.
+    """About n base prompts and as many source prompts, unrelated training sequences.
 
     There are equally many of each of the nine pairs of types, which are the numbers of variables 0, 1 and 2.
     """
@@ -48,9 +49,8 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
         return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.
-    type_pairs = [(base_type, source_type) for base_type in types for source_type in types]
-    base = torch.cat([draw(base_type, source_type) for base_type, source_type in type_pairs])
-    source = torch.cat([draw(source_type, len(types) + base_type) for base_type, source_type in type_pairs])
+    base = torch.cat([draw(base_type, source_type) for base_type, source_type in product(types, types)])
+    source = torch.cat([draw(source_type, len(types) + base_type) for base_type, source_type in product(types, types)])
     return base.contiguous(), source.contiguous()
 
 
@@ -59,8 +59,9 @@ def pairs_with(
 ) -> Pairs:
     """The pairs that have a hybrid (all, if `has_hybrid` is None) whose answer is not the base's."""
     answer = answers(task, hybrid)
-    differs = answer != answers(task, base)
-    chosen = differs if has_hybrid is None else differs & has_hybrid
+    chosen = answer != answers(task, base)
+    if has_hybrid is not None:
+        chosen &= has_hybrid
     return Pairs(base[chosen], source[chosen], answer[chosen])
 
 
@@ -84,18 +85,17 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     hybrid = torch.where(is_variable, base.gather(1, position_of_next), base)
     token_index = torch.arange(base.numel()).view(base.shape)  # over all sequences
     step = torch.tensor(EvalSteps.INTERCHANGE_VALUES.start)
-    random = words(torch.tensor(0), Stream.EVAL, step, token_index, 1)[0]
-    new_values, _ = digit(random, task.modulus)
+    new_values, _ = digit(words(torch.tensor(0), Stream.EVAL, step, token_index, 1)[0], task.modulus)
     source = torch.where(positions.mask("assigned"), new_values, hybrid)
     return pairs_with(task, base, source, hybrid)
 
 
 def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
-    """Pairs whose hybrid is the base with other assigned variables in its operand slots.
+    """Pairs whose hybrid is the base with other assigned variables in its operand slots, in none that is banned for it.
 
     The source is made from an `unrelated` prompt for each base: its variables are renamed, such that its operands are
     the hybrid's variables in the same slots. It must have as many variable operands as the base; if they are in other
-    slots, its operands are exchanged. No variable is put into a slot that is banned for it.
+    slots, its operands are exchanged.
     """
     slots = list(operand_slots(task))
     is_variable = roles(task, base).is_variable  # (B, 2)
@@ -105,8 +105,7 @@ def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
     new_variables, has_new = _other_variables(task, base, is_variable)  # (B, 2), (B,)
     hybrid = base.clone()
     for i, slot in enumerate(slots):
-        # In the source, its operand and the new variable exchange their names wherever they occur. Where the base has a
-        # literal, nothing changes.
+        # In the source, its operand and the new variable exchange their names wherever they occur; none for a literal.
         new_name = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
         source = _swapped(source, source[:, slot, None], new_name[:, None])
         hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
@@ -118,8 +117,8 @@ def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
 def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, " B"]]:
     """For each variable operand another variable that the base assigns, and whether there is one for each.
 
-    The two variables differ, and each is chosen at random among those allowed in its slot. Where an operand is a
-    literal (`is_variable` is False), its entry has no meaning.
+    The two differ, and each is chosen at random among those allowed in its slot. The entry of a literal (`is_variable`
+    is False) has no meaning.
     """
     variables = torch.tensor(Vocabulary(task).variables)  # tokens, (V,)
     in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)

@@ -44,7 +44,7 @@ from assignadd.task.positions import operand_slots
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
-# The measures of figure `progress_measures`, by their names.
+# The measures that figure `progress_measures` shows, by name without the number of variables.
 SHOWN = {column.family: column for column in MEASURES if column.panel}
 
 
@@ -64,9 +64,9 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
     """The measures in `SHOWN` along training: their mean and range over the types of sequences at each checkpoint."""
     by_measure = {}  # (types, checkpoints)
     for name, measure in SHOWN.items():
-        column_names = measure.columns(columns)  # one for each type of sequences
-        if column_names:
-            by_measure[name] = np.stack([columns[column_name] for column_name in column_names])
+        of_types = [columns[column] for column in measure.columns(columns)]
+        if of_types:
+            by_measure[name] = np.stack(of_types)
     phase_names, ends = phase_ends(phases)
     return ProgressMeasuresData(
         steps=columns["step"],
@@ -80,41 +80,14 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
     )
 
 
-def progress_measures_caption(data: ProgressMeasuresData) -> str:
-    """The paper's measures of both panels at the end of the first phase, in words.
-
-    Where training has no such phase with a checkpoint after it, or the architecture lacks the measures of a panel, it
-    is the summary of the phases.
-    """
-    upper = _rows_of_paper(data, ADDING_AND_COPYING)
-    lower = _rows_of_paper(data, ROUTING)
-    i_after = int(np.searchsorted(data.steps, data.ends[0], side="right")) if "addition" in data.phases else 0
-    if not upper or not lower or not 0 < i_after < len(data.steps):
-        return f"In this run: {data.summary}."
-    i_before = i_after - 1  # the last checkpoint of the first phase
-    lowest = min(upper, key=lambda row: data.measures[row, i_before])
-    measure = SHOWN[data.names[lowest]]
-    routing = data.measures[lower].mean(0)  # (checkpoints,)
-    return (
-        f"At step {data.steps[i_before]:,} the lowest of those above is '{measure.label}', at "
-        f"{measure.text(data.measures[lowest, i_before])}; the mean of those below is {routing[i_before]:.2f} there "
-        f"and {routing[i_after]:.2f} at the next checkpoint, step {data.steps[i_after]:,}."
-    )
-
-
-def _rows_of_paper(data: ProgressMeasuresData, panel: str) -> list[int]:
-    """The rows of the paper's measures in a panel, without variants of ours."""
-    return [row for row, name in enumerate(data.names) if SHOWN[name].paper and SHOWN[name].panel == panel]
-
-
 def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     """Draws measures of adding and copying above and of routing below, with a line where each phase ends.
 
     Variants of ours are thin, and a band is the range over the types of sequences.
     """
     upper, lower = figure.subplots(2, 1, sharex=True)
-    first = data.steps[data.steps > 0].min(initial=data.steps[-1])  # 0 where no step is
-    linear_to = 10.0 ** np.floor(np.log10(max(1, first)))  # so that step 0 is on the axis
+    first_step = data.steps[data.steps > 0].min(initial=data.steps[-1])
+    linear_to = 10.0 ** np.floor(np.log10(max(1, first_step)))  # so that step 0 is on the axis
     for axes, panel in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
         for row, name in enumerate(data.names):
             measure = SHOWN[name]
@@ -148,7 +121,7 @@ class EarlyData(FigureData):
 
 
 def early_data(network: Network) -> EarlyData | Absent:
-    """Attention and scores at the last checkpoint before the first spike and at the first one after it."""
+    """Attention and scores at the last checkpoint before the first spike and the first after it; else why not."""
     spike = phases_of(network).first_spike
     task = network.config.task
     if spike is None:
@@ -168,10 +141,7 @@ def early_data(network: Network) -> EarlyData | Absent:
 
 
 def allowed_example(task: Task) -> list[int]:
-    """The tokens of figure `attention`'s sequence, with a variable that is banned from no slot if the task has one.
-
-    A variable in a banned slot may be looked up long after the first spike.
-    """
+    """The tokens of figure `attention`'s sequence, with a variable that is banned from no slot if the task has one."""
     tokens = examples.fitted(examples.ATTENTION, task)
     vocabulary = Vocabulary(task)
     if tokens is None:
@@ -184,7 +154,7 @@ def allowed_example(task: Task) -> list[int]:
 
 
 def early_caption(data: EarlyData) -> str:
-    """The values of the boxed cells and the number of matches before and after the spike, in words."""
+    """The attention in the boxed cells and the number of matches, before and after the spike, in words."""
     before, after = data.attention
     changes = []
     for query, key in np.argwhere(data.to_operands):
@@ -218,8 +188,8 @@ def draw_early(data: EarlyData, figure: Figure) -> None:
     bar(scores_image, list(lower), "score under QK$_2$")
 
 
-# Figure `late` shows checkpoints as far as AROUND steps from the spike, as scores move for a while before accuracy
-# jumps; at least AT_LEAST checkpoints on either side, however far, and AT_MOST in all.
+# Figure `late` shows checkpoints up to AROUND steps from the spike; at least AT_LEAST checkpoints on either side,
+# however far, and AT_MOST in all.
 AROUND = 3000
 AT_LEAST = 2
 AT_MOST = 36
@@ -254,12 +224,13 @@ class LateData(FigureData):
 
 @torch.no_grad()
 def late_data(network: Network) -> LateData | Absent:
-    """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
+    """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike; else why not."""
     first = phases_of(network).first_spike
     late = late_variable_of(network)
     ends = around_late_spike(network)
     if first is None or late is None or late.spike is None or not ends:
-        return Absent(_why_absent(network, late))
+        reason = phases_of(network).summary if late is None else f"{late.variable} comes last, and its sums never jump"
+        return Absent(f"seed {network.seed}: no second spike\n{reason}")
     task = network.config.task
     columns = trajectory_of(network)
     all_steps = columns["step"]
@@ -282,18 +253,8 @@ def late_data(network: Network) -> LateData | Absent:
     )  # fmt: skip
 
 
-def _why_absent(network: Network, late: LateVariable | None) -> str:
-    """Why a network has no figure `late`, in words: no late variable, or none whose accuracy jumps."""
-    if late is not None:
-        reason = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
-        return f"seed {network.seed}: no second spike\n{reason}"
-    phases = phases_of(network)
-    bound = "half of the sums of every variable were right by the first spike"
-    return f"seed {network.seed}: no late variable\n{bound if phases.first_spike else phases.summary}"
-
-
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """The checkpoints of `steps` that figure `late` shows: those around a spike, evenly thinned where there are many.
+    """Those of the checkpoints `steps` that figure `late` shows, around a spike; evenly thinned where there are many.
 
     The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
     """
@@ -309,7 +270,7 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
-    """The letters that (c) compares, in alphabetical order: the late variable and the first of the others."""
+    """The letters of the variables that (c) compares, in order: the late one and the first of the others."""
     other_letters = [letter for letter in task.variables if letter != late.variable]
     return sorted([late.variable, *other_letters[: COMPARED - 1]])
 
@@ -320,22 +281,16 @@ def _array(values: Tensor) -> np.ndarray:
 
 
 def late_caption(data: LateData) -> str:
-    """Scores and accuracy of the late variable at the checkpoints that (c) compares, in words."""
+    """How score, term and accuracy of the late variable change between the checkpoints that (c) compares, in words."""
     v = data.letters.index(data.variable)
-    slot = SLOTS.index(data.slot)
-    i_before, i_after = np.searchsorted(data.steps, data.ends)  # of the checkpoints that (c) compares
-    other_scores = np.delete(data.asked, v, 1)[i_before]
-    term = data.path[:, slot, v]  # (checkpoints,)
-    term_in_other_slot = data.path[:, 1 - slot, v]
+    i = np.searchsorted(data.steps, data.ends)  # of these two checkpoints
+    score, term, accuracy = data.asked[i, v], data.path[i, SLOTS.index(data.slot), v], data.accuracy[i]
     caption = (
-        f"Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
-        f"{data.asked[i_before, v]:.2f}, those of the others {other_scores.min():.2f} to "
-        f"{other_scores.max():.2f}. At step {data.ends[1]:,} its score is {data.asked[i_after, v]:.2f}; in "
-        f"between its term goes from {term[i_before]:.2f} to {term[i_after]:.2f} (at least "
-        f"{term_in_other_slot.min():.2f} in the other slot) and its accuracy from {data.accuracy[i_before]:.2f} to "
-        f"{data.accuracy[i_after]:.2f}."
+        f"Here it is {data.variable} in the {data.slot} slot. From step {data.ends[0]:,} to {data.ends[1]:,} its score "
+        f"goes from {score[0]:.2f} to {score[1]:.2f}, its term from {term[0]:.2f} to {term[1]:.2f} and its accuracy "
+        f"from {accuracy[0]:.2f} to {accuracy[1]:.2f}."
     )
-    return caption.replace(" -", f" {MINUS}")  # negative numbers
+    return caption.replace(" -", f" {MINUS}")
 
 
 def draw_late(data: LateData, figure: Figure) -> None:
@@ -408,7 +363,7 @@ PROGRESS_MEASURES_FIGURE = FigureRecord(
     "other layers and variants: without the two rows that cannot fail, and a probe trained for only four steps, "
     "whose rise is partly the probe's own.",
     lambda s: progress_measures_data(trajectory_of(s.model), phases_of(s.model)), draw_progress_measures, height=4.4,
-    found=progress_measures_caption, along_training=True,
+    found=lambda data: f"In this run: {data.summary}.", along_training=True,
 )  # fmt: skip
 EARLY_FIGURE = FigureRecord(
     "early", "Across the first spike",

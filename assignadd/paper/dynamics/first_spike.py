@@ -44,10 +44,7 @@ def duration(network: Network, spike: Spike) -> Measured:
 
 
 def share_within(network: Network, spike: Spike) -> Measured | None:
-    """The share of the spike's rise between the two evaluations around its steepest step.
-
-    None if these are more than 100 steps apart.
-    """
+    """The share of the spike's rise between the evaluations around its steepest step; None if over 100 steps apart."""
     if spike.after - spike.before > WITHIN:
         return None
     jump = rise_of_mean(network, spike, BINDING_SETS)
@@ -84,12 +81,8 @@ def on_both_slots(network: Network, step: int) -> Tensor:
 
 
 def attention_change(network: Network, steps: Steps) -> Measured:
-    """How much the share of sequences in which `=` attends to both operand slots changes across the spike.
-
-    It attends to them if they are its top two keys in layer 1; the sequences are the same before and after.
-    """
-    before = on_both_slots(network, steps[BEFORE])
-    after = on_both_slots(network, steps[AFTER])
+    """The change across the spike of the share of sequences in which both operand slots are the top two keys of `=`."""
+    before, after = on_both_slots(network, steps[BEFORE]), on_both_slots(network, steps[AFTER])
     return mean_of(after.float() - before.float(), "sequences")
 
 
@@ -100,10 +93,7 @@ def attention_after(network: Network, steps: Steps) -> Measured:
 
 
 def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
-    """The mean layer-1 attention of `=` to the variable, on sums with a variable in this slot, just before the spike.
-
-    `slot` is 0 for the first operand and 1 for the second.
-    """
+    """The mean layer-1 attention of `=` to a variable in this slot (0 or 1), just before the spike."""
     attention, is_variable = attention_from_equals(network, steps[BEFORE])  # (B, T), (B, 2)
     position = operand_slots(network.config.task)[slot]
     return mean_of(attention[is_variable[:, slot], position], "sequences")
@@ -116,7 +106,7 @@ def margins_grown(network: Network, steps: Steps) -> Measured:
 
 
 def margin_of_final(network: Network, steps: Steps, when: int) -> Measured | None:
-    """The mean margin of all variables just before or after the spike, divided by that at the end of training.
+    """The mean QK2 margin of all variables just before or after the spike, as a share of that at the end of training.
 
     `when` is BEFORE or AFTER. None where the margin at the end is not positive.
     """
