@@ -20,7 +20,7 @@ from assignadd.dynamics.trajectory import accuracy_curves, curves_of, followed, 
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
-from assignadd.page.export import Settings, export
+from assignadd.page.export import export
 from assignadd.page.population import population_data
 from assignadd.paper.generalisation.figures import census_data
 from assignadd.paper.ledger import ledger
@@ -150,7 +150,7 @@ def test_the_command_phases(run, truth, capsys):
 
 
 def test_the_page(run, truth, models, tmp_path):
-    export([run], tmp_path / "page", Settings(checkpoints=2, ledger=False, n=50), "assignadd explore")
+    export([run], tmp_path / "page", "assignadd explore", checkpoints=2, ledger=False, n=50)
     found = argument(tmp_path / "page" / "data" / "index.js")["models"]
     assert [m["binds"] for m in found] == [binds for _, binds in truth]
     steps = [step if followed(e) else None for e, (step, _) in zip(models, truth, strict=True)]

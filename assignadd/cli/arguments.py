@@ -68,7 +68,7 @@ class Argument:
             return "{" + ",".join(get_args(self.kind)) + "}"
         if int in self.kind_parts:
             return "N"
-        return "X" if float in self.kind_parts else self.name.rpartition(".")[2].upper()
+        return "X" if float in self.kind_parts else self.name.rpartition(".")[2].rstrip("_").upper()
 
     @property
     def synopsis(self) -> str:
@@ -81,25 +81,21 @@ class Argument:
     def value(self, words: str | list[str]) -> Any:
         """The value of the field for the word, or the list of words, that the user gave; ranges are checked later."""
         if isinstance(words, list):
-            return tuple(self._value_of_word(word) for word in words)
-        return self._value_of_word(words)
-
-    def _value_of_word(self, word: str) -> Any:
-        """One word as None, a path, a string or a number, whichever the field's type says."""
-        if word == "None" and NoneType in self.kind_parts:
+            return tuple(map(self.value, words))
+        if words == "None" and NoneType in self.kind_parts:
             return None
         if Path in self.kind_parts:
-            return Path(word)
-        if str in self.kind_parts or word in self.kind_parts:  # a word of a Literal is one of its parts
-            return word
+            return Path(words)
+        if str in self.kind_parts or words in self.kind_parts:  # a word of a Literal is one of its parts
+            return words
         if get_origin(self.kind) is Literal:
-            raise ConfigError(self.name, word, one_of(word, get_args(self.kind)))
+            raise ConfigError(self.name, words, one_of(words, get_args(self.kind)))
         try:
-            return int(word) if int in self.kind_parts else float(word)
+            return int(words) if int in self.kind_parts else float(words)
         except ValueError:
             section, _, setting = self.name.rpartition(".")
             number = "a whole number" if int in self.kind_parts else "a number"
-            raise ConfigError(self.name, word, accepted(section, setting) or number) from None
+            raise ConfigError(self.name, words, accepted(section, setting) or number) from None
 
 
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
@@ -111,10 +107,10 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     """
     types = get_type_hints(kind)
     help_texts = _help_texts(kind) if with_help else {}
-    # `fields` has inherited fields first; __mro__ begins with the class itself.
-    own_first = list(dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base)))
-    for field in sorted(fields(kind), key=lambda field: own_first.index(field.name)):
-        name = field.name
+    by_name = {field.name: field for field in fields(kind)}
+    names = [name for base in kind.__mro__ for name in inspect.get_annotations(base)]  # of the class itself first
+    for name in dict.fromkeys(names):
+        field = by_name[name]
         # `typed` is the whole command line; what describes a file of the user's is no option either.
         if name == "typed" or "from_file" in field.metadata:
             continue
@@ -152,11 +148,12 @@ class _Parser(argparse.ArgumentParser):
 def _parser(kind: type, command: str, epilog: str, with_help: bool) -> _Parser:
     """The parser for the arguments of a command, from its dataclass; `epilog` is printed below the options."""
     arguments = list(arguments_of(kind, with_help=with_help))
-    positionals = [argument.synopsis for argument in arguments if argument.positional]
-    required_options = [argument.synopsis for argument in arguments if argument.required and not argument.positional]
+    positionals = [argument for argument in arguments if argument.positional]
+    required_options = [argument for argument in arguments if argument.required and not argument.positional]
+    synopses = [argument.synopsis for argument in (*positionals, *required_options)]
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     parser = _Parser(
-        usage=" ".join(["assignadd", command, *positionals, *required_options, "[OPTIONS]"]),
+        usage=" ".join(["assignadd", command, *synopses, "[OPTIONS]"]),
         description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in paragraphs),
         epilog=epilog,
         allow_abbrev=False,
@@ -190,8 +187,7 @@ def _add(argument: Argument, group: Any) -> None:
     if argument.positional:
         # The number of words in the notation of argparse; None for exactly one.
         if_many, if_single = ("+", None) if argument.required else ("*", "?")
-        n_words = if_many if argument.takes_many else if_single
-        group.add_argument(argument.name, nargs=n_words, **shown)
+        group.add_argument(argument.name, nargs=if_many if argument.takes_many else if_single, **shown)
     else:
         many = "+" if argument.takes_many else None
         group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)

@@ -197,13 +197,13 @@ def _verdict(record: Record) -> str:
 
 def _by_label(records: Sequence[Record]) -> list[Table | str]:
     """A row for each label of the paper with its verdicts counted, and a line with the claims that do not hold."""
-    counts: dict[str, Counter[str]] = {}  # of verdicts, by label
-    for record in records:
-        counts.setdefault(record.label, Counter())[_verdict(record)] += 1
-    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if any(counter[verdict] for counter in counts.values())]
+    counts = Counter((record.label, _verdict(record)) for record in records)
+    of_label = Counter(record.label for record in records)
+    present = {verdict for _, verdict in counts}
+    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if verdict in present]
     rows = []
-    for label, counter in counts.items():
-        rows.append((label, counter.total(), *(counter[verdict] or None for verdict in verdicts)))
+    for label, n in of_label.items():
+        rows.append((label, n, *(counts[label, verdict] or None for verdict in verdicts)))
     caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
     title = "claims by the paper's figure or section"
     failing = ", ".join(record.id for record in records if _verdict(record) in (FAILS, BROKEN))
@@ -217,8 +217,7 @@ def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:
     counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     lines = [f"{len(records)} claim{'s' * (len(records) != 1)}: {counted}"]
     if not_binding := [f"seed {network.seed} of {network.name}" for network in networks if not binds(network)]:
-        lines.append(
-            f"{len(not_binding)} of {len(networks)} networks do not bind ({', '.join(not_binding)}): claims about "
-            "binding are judged on the others"
-        )
+        names = ", ".join(not_binding)
+        share = f"{len(not_binding)} of {len(networks)} networks do not bind ({names})"
+        lines.append(f"{share}: claims about binding are judged on the others")
     return lines

@@ -47,7 +47,7 @@ class Explore(Parallel):
 
     def _exported(self) -> Path:
         """The index.html of a page of the runs, after their networks are measured."""
-        from assignadd.page.export import Settings, export
+        from assignadd.page.export import export
         from assignadd.runs.folder import Run, shipped
         from assignadd.training.trainer import prepare
 
@@ -60,10 +60,9 @@ class Explore(Parallel):
             step, stack = run.at()
             for reason in run.unsound(step, stack).values():
                 note(f"{reason}; it is left out")
-        settings = Settings(checkpoints=self.checkpoints, ledger=self.ledger, census=self.census)
         command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
         with console.status("reading") as status:
-            page = export(runs, self.out, settings, command, status.update)
+            page = export(runs, self.out, command, status.update, self.checkpoints, self.ledger, census=self.census)
         if len({run.config.task for run in runs}) > 1:
             names = " and ".join(run.name for run in runs)
             say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")

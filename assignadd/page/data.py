@@ -104,10 +104,9 @@ def package_tables() -> dict[str, Any]:
         "binding_set": BINDING_SET, "binding_level": BINDING_THRESHOLD, "lasting": LASTING, "wall": WALL_SETS,
         "levels": {"addition": ADDITION_THRESHOLD, "binding": THRESHOLD, "refinement": THRESHOLD},
     }  # fmt: skip
-    sets = [
-        {"name": evalset.name, "label": evalset.label, "colour": palette.BY_VARS[evalset.n_vars]}
-        for evalset in ALL_SETS
-    ]
+    sets = []
+    for evalset in ALL_SETS:
+        sets.append({"name": evalset.name, "label": evalset.label, "colour": palette.BY_VARS[evalset.n_vars]})
     return {
         "sets": sets,
         "measures": measures,
@@ -136,12 +135,12 @@ def exam_data(config: Config, seen: Tensor) -> dict[str, Any]:
     """
     n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
     n_per_set = math.ceil(EXAM_SEQUENCES / n_sets)
-    sequences = Exam([config], seen[None], EVAL_SETS, n_per_set)
+    exam = Exam([config], seen[None], EVAL_SETS, n_per_set)
     bounds = [min(i * n_per_set, EXAM_SEQUENCES) for i in range(n_sets + 1)]  # the last set may be cut
     return {
-        "tokens": whole_numbers(sequences.tokens[0, :EXAM_SEQUENCES]),
-        "labels": whole_numbers(sequences.labels[0, :EXAM_SEQUENCES]),
-        "sets": [[name, *bounds[i : i + 2]] for i, name in enumerate(sequences.names)],
+        "tokens": whole_numbers(exam.tokens[0, :EXAM_SEQUENCES]),
+        "labels": whole_numbers(exam.labels[0, :EXAM_SEQUENCES]),
+        "sets": list(zip(exam.names, bounds[:-1], bounds[1:], strict=True)),
     }
 
 
@@ -189,18 +188,16 @@ def wrong_answer(
 
     With `later`, the same network at a later step, only prompts are considered that it gets right then.
     """
-    sequences = Exam([config], seen[None], sets, SEARCHED)
-    labels = sequences.labels[0]  # (sequences,)
-    logits = answer_logits(stack, sequences.tokens)[0]  # (sequences, N)
+    exam = Exam([config], seen[None], sets, SEARCHED)
+    labels = exam.labels[0]  # (sequences,)
+    logits = answer_logits(stack, exam.tokens)[0]  # (sequences, N)
     # How much larger the largest logit is than that of the right answer: 0 where the answer is right.
-    margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]  # (sequences,)
+    excess = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]  # (sequences,)
     if later is not None:
-        is_wrong_later = answer_logits(later, sequences.tokens)[0].argmax(1) != labels
-        margin[is_wrong_later] = 0
-    worst = int(margin.argmax())
-    if margin[worst] <= 0:
-        return None
-    return render_tokens(sequences.tokens[0, worst].tolist(), config.task)
+        is_wrong_later = answer_logits(later, exam.tokens)[0].argmax(1) != labels
+        excess[is_wrong_later] = 0
+    worst = int(excess.argmax())
+    return render_tokens(exam.tokens[0, worst].tolist(), config.task) if excess[worst] > 0 else None
 
 
 # Training: checkpoints, accuracies, measures and phases, and the claims of the story.
@@ -235,34 +232,25 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
 
 # Decimals of the numbers on the page.
 DIGITS = 4
-# The claims that the story quotes, by id, with the section that does (an id of web/src/story/sections.ts); none of them
-# needs a whole trajectory measured.
+# The claims that the story quotes, by id, with the section that does (an id of web/src/story/sections.ts).
 STORY_CLAIMS = {
-    "over-98-1-var-add-restricted": "can",
-    "over-98-2-var-add-restricted": "can",
-    "attn-l1-num-to-prev": "names",
-    "attn-l1-equal-to-operands": "names",
-    "attn-l2-equal-to-values": "fetch",
-    "qk2-identity": "fetch",
-    "ov-mlp-99.94": "add",
-    "fourier-best-neuron": "add",
-    "fourier-best-neuron:median": "add",
+    "over-98-1-var-add-restricted": "can", "over-98-2-var-add-restricted": "can",
+    "attn-l1-num-to-prev": "names", "attn-l1-equal-to-operands": "names",
+    "attn-l2-equal-to-values": "fetch", "qk2-identity": "fetch",
+    "ov-mlp-99.94": "add", "fourier-best-neuron": "add", "fourier-best-neuron:median": "add",
     "over-98-1-var-var-restricted": "new",
-    "addition-first-held-out": "when",
-    "first-spike": "when",
-    "binding-before-refinement": "when",
-    "every-seed-binds": "always",
-    "every-seed-adds": "always",
+    "addition-first-held-out": "when", "first-spike": "when", "binding-before-refinement": "when",
+    "every-seed-binds": "always", "every-seed-adds": "always",
     "held-out-pairs-99.4:doubles": "unseen",
-}
+}  # fmt: skip
 
 
 def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]]:
     """By evaluation set: accuracy, the ends of its 95 % interval, number of sequences; for every set of the task."""
     numbers = {}
     for name, accuracy in accuracies.items():
-        shares = (accuracy.accuracy, accuracy.interval.low, accuracy.interval.high)
-        numbers[name] = [*(round(share, DIGITS) for share in shares), accuracy.n]
+        interval = accuracy.interval
+        numbers[name] = [round(x, DIGITS) for x in (accuracy.accuracy, interval.low, interval.high, accuracy.n)]
     return numbers
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,61 +29,52 @@ from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
 from assignadd.task.evalsets import EVAL_SETS
 
-# The version of the data's format; the page refuses another one.
-FORMAT = 3
-# Called with what is being done.
-Listener = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How much a page shows of its networks."""
-
-    checkpoints: int = 60
-    """The most checkpoints of each model."""
-    ledger: bool = True
-    """Whether to measure the claims that the story quotes."""
-    n: int = 20_000
-    """Sequences for each of these."""
-    census: Path | None = None
-    """The folder of a census of the same task, for the claims about all seeds. Default: the package's,
-    if it has the same task."""
+FORMAT = 3  # the version of the data's format; the page refuses another one
+Listener = Callable[[str], None]  # called with what is being done
 
 
 def export(
-    runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda text: None
+    runs: Sequence[Run],
+    out: Path,
+    command: str,
+    listener: Listener = lambda text: None,
+    checkpoints: int = 60,
+    ledger: bool = True,
+    n: int = 20_000,
+    census: Path | None = None,
 ) -> Path:
     """Writes the page of all models of these runs into `out`, and returns the path of its index.html.
 
-    `command` is the one that judges the claims that the story quotes.
+    It has at most `checkpoints` of each model and, with `ledger`, the claims that the story quotes, as `command` judges
+    them: on `n` sequences, and on a census of the same task in the folder `census`, or the package's.
     """
     for run in runs:
         require(run.config, "the explorer page", *PAPER_NEEDS)
         data.require_shown(run.config)
-    if settings.census is not None:
-        read_population(settings.census)  # refuses what is not one before anything is measured
+    if census is not None:
+        read_population(census)  # refuses what is not one before anything is measured
     folder = PageFolder(out)
     folder.write_bundle()
     models: list[dict[str, Any]] = []
     networks: list[Network] = []
     for run in runs:
-        for network in networks_of(run, n=settings.n)[0]:  # without models that diverged
+        for network in networks_of(run, n=n)[0]:  # without models that diverged
             listener(f"weights and measures of {run.name}, seed {network.seed}")
-            models.append(_export_model(run, network, f"m{len(models)}", folder, settings.checkpoints))
+            models.append(_export_model(run, network, f"m{len(models)}", folder, checkpoints))
             networks.append(network)
     listener("measuring the claims of the story")
-    index = _index(models, networks, settings, command)
+    index = _index(models, networks, command if ledger else None, census)
     folder.write(INDEX, f"assignadd.index({_json_in_string(index)});\n".encode())
     folder.remove_others()
     return out / "index.html"
 
 
 def _index(
-    models: list[dict[str, Any]], networks: Sequence[Network], settings: Settings, command: str
+    models: list[dict[str, Any]], networks: Sequence[Network], command: str | None, census: Path | None
 ) -> dict[str, Any]:
     """The data that the page reads first: all models, the network of the story, and populations of its task.
 
-    `models` are what `_export_model` returned for the networks.
+    `models` are what `_export_model` returned for the networks. Without a command no claims are judged.
     """
     tasks = [data.task_data(network.config) for network in networks]  # one for each network
     distinct_tasks = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
@@ -93,14 +84,14 @@ def _index(
         return models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i
 
     i_story = max(range(len(models)), key=suits_story)
-    populations = populations_for([networks[i_story].config], settings.census)
+    populations = populations_for([networks[i_story].config], census)
     return {
         "format": FORMAT,
         "version": __version__,
         "tasks": distinct_tasks,
         "models": [model | {"task": distinct_tasks.index(task)} for model, task in zip(models, tasks, strict=True)],
         "story": models[i_story]["key"],
-        "ledger": data.story_records(networks[i_story], command, populations) if settings.ledger else [],
+        "ledger": data.story_records(networks[i_story], command, populations) if command else [],
         "population": population_data(populations),
         **data.package_tables(),
     }
@@ -122,17 +113,14 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_json_in_string(model)});\n".encode())
     return {
-        "key": key,
-        "run": run.name,
-        "seed": network.seed,
-        "steps": steps,
+        "key": key, "run": run.name, "seed": network.seed, "steps": steps,
         "matrices": [(name, *matrix.shape) for name, matrix in circuits(network.stack.weights).items()],
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),
         "phases": data.phases_data(network, spikes),
         "wall": data.thinned(curves_of(network)),
         "telling": _telling_prompts(network, spikes),
-    }
+    }  # fmt: skip
 
 
 def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
@@ -142,15 +130,12 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
     """
     one_variable = [evalset for evalset in EVAL_SETS if evalset.name == BINDING_SET]
     with_banned_slots = [evalset for evalset in EVAL_SETS if evalset.n_banned]
-    prompts: dict[str, str | None] = {}
-    for name, sets in {"first": one_variable, "second": with_banned_slots}.items():
-        prompts[name] = None
-        if name in spikes:
-            before, after = checkpoints_around(network.steps, spikes[name])
-            prompts[name] = data.wrong_answer(
-                network.config, network.seen, network.stack_at(before), sets, later=network.stack_at(after)
-            )
-    prompts["end"] = data.wrong_answer(network.config, network.seen, network.stack, one_variable)
+    wrong_answer = partial(data.wrong_answer, network.config, network.seen)
+    prompts: dict[str, str | None] = {"first": None, "second": None, "end": wrong_answer(network.stack, one_variable)}
+    for name, spike in spikes.items():
+        before, after = checkpoints_around(network.steps, spike)
+        sets = one_variable if name == "first" else with_banned_slots
+        prompts[name] = wrong_answer(network.stack_at(before), sets, network.stack_at(after))
     return prompts
 
 

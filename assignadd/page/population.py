@@ -40,24 +40,17 @@ def _census(populations: Populations) -> dict[str, Any]:
     n_seeds = len(data.binds)
     n_binding = int(data.binds.sum())
     interval = wilson(n_binding, n_seeds)
-    skills = [
-        {"name": name, "colour": colour, "steps": sorted(int(step) for step in onsets if step != NEVER)}
-        for (name, colour), onsets in zip(SKILLS, data.onsets, strict=True)
-    ]
+    skills = []
+    for (name, colour), onsets in zip(SKILLS, data.onsets, strict=True):
+        skills.append({"name": name, "colour": colour, "steps": sorted(onsets[onsets != NEVER].tolist())})
     doubles = {}
     if all(seed.has(DOUBLES) for seed in populations.seeds):
         doubles["binding"] = _median([seed.final(DOUBLES) for seed in populations.seeds if seed.binds])
         doubles["others"] = _median([seed.final(DOUBLES) for seed in populations.seeds if not seed.binds])
     return {
-        "name": data.name,
-        "n": n_seeds,
-        "bind": n_binding,
-        "low": interval.low,
-        "high": interval.high,
-        "steps": data.steps,
-        "skills": skills,
-        "doubles": doubles,
-    }
+        "name": data.name, "n": n_seeds, "bind": n_binding, "low": interval.low, "high": interval.high,
+        "steps": data.steps, "skills": skills, "doubles": doubles,
+    }  # fmt: skip
 
 
 def _sweep(populations: Populations, name: str) -> dict[str, Any]:
@@ -84,13 +77,9 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
 
 
 def _median(values: list[float]) -> list[float]:
-    """The median and both ends of its 95 % interval; the median three times if there are too few values for one.
-
-    Empty without values.
-    """
+    """The median and both ends of its 95 % interval, or the median three times if too few values; empty without any."""
     if not values:
         return []
     median, interval = median_interval(values)
-    if interval is None:
-        return [round(median, DIGITS)] * 3
-    return [round(number, DIGITS) for number in (median, interval.low, interval.high)]
+    low, high = (median, median) if interval is None else (interval.low, interval.high)
+    return [round(number, DIGITS) for number in (median, low, high)]

@@ -65,7 +65,12 @@ def test_explore_has_its_page_ready_made(capsys, empty):
 
 def test_explore_with_other_settings(capsys, monkeypatch):
     made = []
-    monkeypatch.setattr("assignadd.page.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out)
+
+    def export(runs, out, command, *settings, **named):
+        made.append((runs, command))
+        return out
+
+    monkeypatch.setattr("assignadd.page.export.export", export)
     assert main(["explore", "--no-ledger"]) == 0
     (((run, trajectory), command),) = made
     assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")

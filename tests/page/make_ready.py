@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from assignadd import __version__
 from assignadd.network import networks_of
 from assignadd.page import data, ready
-from assignadd.page.export import FORMAT, Settings, export
+from assignadd.page.export import FORMAT, export
 from assignadd.page.ready import RUNS, Ready
 from assignadd.paper.ledger import CLAIMS
 from assignadd.runs.folder import Run, shipped
@@ -44,7 +44,7 @@ def made(out: Path) -> Ready:
     """The archive as it should be now; `out` is a folder for the page, which takes half a minute."""
     without_stored = shutil.ignore_patterns(STORED)
     runs = [Run.open(shutil.copytree(shipped(name), out.parent / name, ignore=without_stored)) for name in RUNS]
-    export(runs, out, Settings(), f"assignadd claims {RUNS[0]}")
+    export(runs, out, f"assignadd claims {RUNS[0]}")
     models = [(run.path.name, network.index) for run in runs for network in networks_of(run, n=1)[0]]
     checkpoints = [
         (f"m{i}", run, index, int(file.stem))

@@ -27,7 +27,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, store_result
 from assignadd.page import data
 from assignadd.page.data import chosen_steps, phases_data, straddled
-from assignadd.page.export import INDEX, PageFolder, Settings, export
+from assignadd.page.export import INDEX, PageFolder, export
 from assignadd.page.folder import circuits, script
 from assignadd.page.population import population_data
 from assignadd.paper.ledger import CLAIMS
@@ -149,7 +149,7 @@ def test_examples_read_and_are_what_they_say():
 def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(DestinationError, match="other files"):
-        export([Run.open(page_folder.parent / HOSTILE)], tmp_path, Settings(ledger=False), "")
+        export([Run.open(page_folder.parent / HOSTILE)], tmp_path, "", ledger=False)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
