@@ -43,14 +43,14 @@ class Intervene(OneModel, Printing):
     """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
 
     def main(self) -> Output:
-        """What the interventions do in words, and the answers of the model to the prompt without and with them."""
+        """The answers of the model to the prompt without and with the interventions."""
         from assignadd.interventions.specification import read_specification
 
         interventions = read_specification(self.specification)
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "intervene")
         reply = self._reply(run, interventions)
-        return Output([*reply["explanation"], *_before_and_after(reply)], reply)
+        return Output(_before_and_after(reply), reply)
 
     def _reply(self, run: Run, interventions: Sequence[Intervention]) -> dict[str, Any]:
         """The reply for --json: the answers to the prompt, and the accuracy on reference sequences, before and after.
@@ -60,7 +60,7 @@ class Intervene(OneModel, Printing):
         import torch
 
         from assignadd.interventions.apply import apply, donors_of, reference_sequences
-        from assignadd.interventions.specification import explain, to_json
+        from assignadd.interventions.specification import to_json
         from assignadd.task.positions import Positions, answers
         from assignadd.task.text import render
 
@@ -94,7 +94,6 @@ class Intervene(OneModel, Printing):
         return {
             "text": render(tokens[0].tolist(), task),
             "interventions": json.loads(to_json(interventions)),
-            "explanation": [explain(intervention) for intervention in interventions] or ["Changes nothing."],
             "label": label,
             "before": before,
             "after": after,

@@ -31,12 +31,9 @@ Donors = Callable[[Swap, int], Stack]
 """Returns the model (a stack with M = 1) that a swap takes weights from, given the index of the edited model."""
 Edit = tuple[str, Callable[[Tensor], Tensor]]
 """A hook, and a function that returns the activation there with something replaced."""
-REFERENCE_SEQUENCES = 512
 
 
-def reference_sequences(
-    config: Config, seen: Bool[Tensor, "..."] | None = None, n: int = REFERENCE_SEQUENCES
-) -> Int[Tensor, "{n} T"]:
+def reference_sequences(config: Config, seen: Bool[Tensor, "..."] | None = None, n: int = 512) -> Int[Tensor, "{n} T"]:
     """Training sequences of seed 0, over which `mean` averages and from which `resample` draws.
 
     They combine all tuples of numbers, or those in `seen`.
@@ -76,11 +73,9 @@ def apply(
                 raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
             model = swapped(model, donors(swap, index), swap.component)
         edited = EditedModel(model, reference)
-        parts = []
-        for start in range(0, tokens.shape[1], CHUNK):
-            chunk = tokens[index, start : start + CHUNK].contiguous()
-            parts.append(edited.logits(chunk, in_the_pass, first_row=start))
-        logits.append(torch.cat(parts))
+        chunks = tokens[index].contiguous().split(CHUNK)
+        of_chunks = [edited.logits(chunk, in_the_pass, first_row=i * CHUNK) for i, chunk in enumerate(chunks)]
+        logits.append(torch.cat(of_chunks))
     return torch.stack(logits)
 
 
@@ -91,11 +86,12 @@ def donors_of(run: Run, step: int) -> Donors:
     """
 
     def donor(swap: Swap, index: int) -> Stack:
-        donor_run = run if swap.run is None else open_run(swap.run)
+        if swap.run is None:
+            donor_run, donor_step = run, step if swap.step is None else swap.step
+        else:
+            donor_run, donor_step = open_run(swap.run), swap.step  # None is the newest checkpoint
         if swap.run is not None or swap.seed is not None:
             index = donor_run.index_of(swap.seed)
-        is_at_same_step = swap.run is None and swap.step is None
-        donor_step = step if is_at_same_step else swap.step  # None is the newest checkpoint
         _, model = donor_run.model_at(donor_step, index)
         return model
 
@@ -146,9 +142,9 @@ def _edges(cut: Cut, positions: Positions) -> Bool[Tensor, "B queries keys"]:
 
 
 class EditedModel:
-    """One model (a stack with M = 1) whose activations are edited while it runs.
+    """A model (a stack with M = 1) whose activations are edited while it runs.
 
-    Means and resampled activations come from its pass over a reference set.
+    Means and resampled activations come from its pass over the reference sequences, (R, T).
     """
 
     def __init__(self, model: Stack, reference: Int[Tensor, "R T"]):
@@ -170,17 +166,9 @@ class EditedModel:
                 edits.append(self._set_row(intervention, positions))
             else:
                 edits.append(self._replacement(intervention, positions, first_row))
-        return self._run(tokens, edits)
-
-    def _run(self, tokens: Int[Tensor, "B T"], edits: Sequence[Edit]) -> Float[Tensor, "B N"]:
-        """The answer logits with each edit at its hook, in the order of the list."""
-        for hook, _ in edits:
-            if hook not in self.transformer.hook_points:
-                raise ConfigError("hook", hook, "one that this model has: " + ", ".join(self.transformer.hook_points))
         # A hook function is called with the activation and the hook point. `edit=edit` stores this edit, not the last.
         hooks = [(hook, lambda activation, point, edit=edit: edit(activation)) for hook, edit in edits]
-        with self.transformer.hooks(hooks):
-            return self.transformer(tokens)[:, -1]
+        return self.transformer.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]
 
     def _cut(self, cut: Cut, positions: Positions) -> list[Edit]:
         """Two edits: one removes edges from the scores, the other gives a query without any key no attention."""
@@ -194,10 +182,11 @@ class EditedModel:
 
     def _set_row(self, pattern: Pattern, positions: Positions) -> Edit:
         """The edit that sets a query's attention. Weights of the same key add up; keys after the query get none."""
-        row = torch.zeros(positions.tokens.shape, device=positions.tokens.device)  # (B, keys)
+        weight_of_key = torch.zeros(positions.tokens.shape, device=positions.tokens.device)  # (B, keys)
         for key, weight in pattern.weights.items():
-            row += weight * positions.mask(key).float()
-        rows = row[:, None, None].expand(-1, 1, row.shape[1], -1).tril()  # (B, 1, queries, keys)
+            weight_of_key += weight * positions.mask(key).float()
+        n_keys = weight_of_key.shape[1]
+        rows = weight_of_key[:, None, None].expand(-1, 1, n_keys, -1).tril()  # (B, 1, queries, keys)
         hook = f"{self._attention(pattern.layer)}.hook_pattern"
         is_query = _in_layout(hook, positions.mask(pattern.query))
         return hook, lambda activation: torch.where(is_query, rows.to(activation), activation)
@@ -214,6 +203,9 @@ class EditedModel:
 
         The sequences begin at row `first_row` of a larger batch, for which reference sequences are taken in turn.
         """
+        hook_points = self.transformer.hook_points
+        if replace.hook not in hook_points:
+            raise ConfigError("hook", replace.hook, "one that this model has: " + ", ".join(hook_points))
         is_replaced = positions.any_of(replace.positions)  # (B, T)
         value = self.model.flat.new_zeros(())  # as for the action `zero`
         if replace.action == "patch":
@@ -225,8 +217,7 @@ class EditedModel:
             rows = (first_row + torch.arange(len(positions.tokens))) % len(order)
             value = self._recorded(replace, self.reference)[order[rows]]
         mask = _in_layout(replace.hook, is_replaced)
-        if _is_of_embeddings(replace):
-            # Only the chosen Fourier components are exchanged.
+        if _is_of_embeddings(replace):  # only the chosen Fourier components are exchanged
             components = self._recorded(replace, positions.tokens)
             return replace.hook, lambda activation: torch.where(mask, activation + value - components, activation)
         if replace.neurons is not None or replace.frequencies is not None:
@@ -263,25 +254,20 @@ class EditedModel:
 
     def _recorded(self, replace: Replace, tokens: Int[Tensor, "B T"]) -> Tensor:
         """The unedited model's activation at the hook, or the chosen Fourier components of its embeddings."""
-        if _is_of_embeddings(replace):
-            N = self.task.modulus
-            components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
-            components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
-            return components[tokens]
-        recorded: dict[str, Tensor] = {}  # `setdefault` stores the activation, and returns it unchanged
-        self._run(tokens, [(replace.hook, lambda activation: recorded.setdefault(replace.hook, activation))])
-        return recorded[replace.hook]
+        if not _is_of_embeddings(replace):
+            return self.transformer.run_with_cache(tokens, names_filter=replace.hook)[1][replace.hook]
+        N = self.task.modulus
+        components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
+        components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
+        return components[tokens]
 
     def _neurons(self, replace: Replace) -> Bool[Tensor, " h"]:
         """Which neurons are replaced: the chosen ones, and of these the ones with one of the chosen frequencies."""
-        device = self.model.flat.device
         mlp, _, _ = replace.hook.rpartition(".")  # such as `blocks.1.mlp`
         h = self.model[f"{mlp}.W_in"].shape[-1]
-        mask = torch.ones(h, dtype=torch.bool, device=device)
+        mask = torch.ones(h, dtype=torch.bool, device=self.model.flat.device)
         if replace.neurons is not None:
-            if max(replace.neurons) >= h:
-                raise ConfigError("neurons", list(replace.neurons), f"neurons from 0 to {h - 1}")
-            mask &= torch.isin(torch.arange(h, device=device), torch.tensor(replace.neurons, device=device))
+            mask &= self._mask_of("neurons", replace.neurons, range(h))
         if replace.frequencies is not None:
             best_frequency = circuit_waves(self.model).frequency[0]  # (h,), from 1
             mask &= self._frequency_mask(replace.frequencies)[best_frequency - 1]
@@ -291,10 +277,13 @@ class EditedModel:
 
     def _frequency_mask(self, frequencies: Sequence[int]) -> Bool[Tensor, " F"]:
         """A mask of these frequencies, where entry k - 1 is frequency k."""
-        most = self.task.modulus // 2
-        if max(frequencies) > most:
-            raise ConfigError("frequencies", list(frequencies), f"frequencies from 1 to {most}")
-        return torch.isin(torch.arange(1, most + 1), torch.tensor(frequencies)).to(self.model.flat.device)
+        return self._mask_of("frequencies", frequencies, range(1, self.task.modulus // 2 + 1))
+
+    def _mask_of(self, name: str, chosen: Sequence[int], possible: range) -> Bool[Tensor, " possible"]:
+        """Which of the possible numbers are chosen; a ConfigError, which calls them `name`, if one is not possible."""
+        if max(chosen) not in possible:
+            raise ConfigError(name, list(chosen), f"{name} from {possible[0]} to {possible[-1]}")
+        return torch.isin(torch.tensor(possible), torch.tensor(chosen)).to(self.model.flat.device)
 
 
 def _is_of_embeddings(replace: Replace) -> bool:
@@ -302,6 +291,6 @@ def _is_of_embeddings(replace: Replace) -> bool:
     return replace.hook == "hook_embed" and replace.frequencies is not None
 
 
-def _in_layout(hook: str, where: Bool[Tensor, "B T"]) -> Bool[Tensor, "..."]:
-    """The mask `where` in a shape that broadcasts with the activation at a hook: over queries, for attention."""
-    return where[:, None, :, None] if hook.endswith("hook_pattern") else where[:, :, None]
+def _in_layout(hook: str, mask: Bool[Tensor, "B T"]) -> Bool[Tensor, "..."]:
+    """A mask of positions in a shape that broadcasts with the activation at a hook: over queries, for attention."""
+    return mask[:, None, :, None] if hook.endswith("hook_pattern") else mask[:, :, None]

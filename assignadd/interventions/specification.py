@@ -1,18 +1,20 @@
-"""Interventions on a forward pass as frozen records: read strictly from JSON, written to JSON, and put in words.
+"""Interventions on a forward pass: frozen records, read strictly from JSON and written to JSON.
 
-A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
-several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
+Weights are swapped first. The other interventions act in one forward pass; several at the same hook act in the order of
+the list. An unknown key or a wrong value raises an error that names it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from assignadd.config import ConfigError
 from assignadd.runs.config_json import parse
@@ -22,48 +24,13 @@ from assignadd.task.positions import ROLES, Place
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
-# Hooks in words, those of a layer without `blocks.LAYER.`; layers count from 1 in words.
-HOOK_WORDS = {
-    "hook_embed": "the token embeddings",
-    "hook_pos_embed": "the position embeddings",
-    "attn.hook_pattern": "the attention pattern of layer {}",
-    "hook_attn_out": "what attention writes in layer {}",
-    "hook_resid_pre": "the residual stream before layer {}",
-    "hook_resid_mid": "the residual stream before the MLP of layer {}",
-    "mlp.hook_pre": "the neurons of layer {} before the activation function",
-    "mlp.hook_post": "the neurons of layer {} after the activation function",
-    "hook_mlp_out": "what the MLP of layer {} writes",
-    "hook_resid_post": "the residual stream after layer {}",
-}
-HOOKS_OF_LAYERS = tuple(HOOK_WORDS)[2:]  # the first two are of the embeddings
-OF_NEURONS = ("mlp.hook_pre", "mlp.hook_post")
-ROLE_WORDS = {
-    "plus": "the operator",
-    "first": "the first operand slot",
-    "second": "the second operand slot",
-    "equals": "=",
-    "first_value": "the value of the first operand",
-    "second_value": "the value of the second operand",
-    "first_variable": "the assignment of the first operand's variable",
-    "second_variable": "the assignment of the second operand's variable",
-    "assigned": "every assigned number",
-    "variables": "every assigned variable",
-    "distractors": "every assigned number that the sum does not use",
-    "pads": "every PAD",
-}
-# Components, those of a layer without its number.
-COMPONENT_WORDS = {
-    "embed": "token and position embeddings",
-    "unembed": "unembedding",
-    "qk": "query and key weights of layer {}",
-    "ov": "value and output weights of layer {}",
-    "mlp": "weights of the MLP of layer {}",
-}
-REPLACED_BY = {
-    "zero": "zero",
-    "mean": "the mean over a reference set of prompts",
-    "resample": "the value on another prompt of a reference set",
-}
+EMBEDDING_HOOKS = ("hook_embed", "hook_pos_embed")
+NEURON_HOOKS = ("mlp.hook_pre", "mlp.hook_post")
+LAYER_HOOKS = (
+    "attn.hook_pattern", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", *NEURON_HOOKS, "hook_mlp_out",
+    "hook_resid_post",
+)  # fmt: skip
+"""Hooks of each layer, without `blocks.LAYER.` before them."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +81,44 @@ class Swap:
 
 Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
-Check = Callable[[Any], bool]
+"""The kind of intervention of these actions; of all others it is `Replace`."""
+
+
+def _text(pattern: str) -> Any:
+    """The type of texts that match a regular expression as a whole."""
+    return Annotated[str, Meta(pattern=rf"\A(?:{pattern})\Z")]
+
+
+def _tuple_of(kind: Any) -> Any:
+    """The type of tuples of one or more values of this type."""
+    return Annotated[tuple[kind, ...], Meta(min_length=1)]
+
+
+COMPONENT = r"embed|unembed|(qk|ov|mlp)([1-9][0-9]*)"
+NUMERAL = "0|[1-9][0-9]{0,8}"  # a number as we write it: "3", but not "03"
+_HOOK = rf"{'|'.join(EMBEDDING_HOOKS)}|blocks\.({NUMERAL})\.({'|'.join(LAYER_HOOKS)})"
+_HOOK_WORDS = ", ".join(EMBEDDING_HOOKS) + ", or blocks.LAYER. (counted from 0) and one of " + ", ".join(LAYER_HOOKS)
+_FROM_0, _FROM_1 = Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=1)]
+_ROLE_OR_POSITION: Any = _text("|".join(ROLES)) | _FROM_0
+_PLACE_WORDS = "a position, or a role among " + ", ".join(ROLES)
+_WEIGHTS: Any = dict[_text("|".join((*ROLES, NUMERAL))), Annotated[float, Meta(ge=0, le=1)]]
+# For each field the type of its values, and the words for them in error messages.
+FIELDS: dict[str, tuple[Any, str]] = {
+    "action": (str, "one of " + ", ".join(ACTIONS)),
+    "hook": (_text(_HOOK), _HOOK_WORDS),
+    "positions": (_tuple_of(_ROLE_OR_POSITION), f"a list, each {_PLACE_WORDS}"),
+    "neurons": (_tuple_of(_FROM_0), "a list of neurons, counted from 0"),
+    "frequencies": (_tuple_of(_FROM_1), "a list of frequencies, counted from 1"),
+    "source": (str, "a prompt such as 'c=1, b=17, b+19=?'"),
+    "layer": (_FROM_1, "a layer, counted from 1"),
+    "query": (_ROLE_OR_POSITION, _PLACE_WORDS),
+    "key": (_ROLE_OR_POSITION, _PLACE_WORDS),
+    "weights": (_WEIGHTS, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE_WORDS}"),
+    "component": (_text(COMPONENT), "embed, unembed, or qk, ov or mlp with the number of a layer, such as qk1"),
+    "step": (_FROM_0, "a step"),
+    "seed": (_FROM_0, "a seed"),
+    "run": (str, "a run's folder or name"),
+}
 
 
 def read_specification(text: str) -> tuple[Intervention, ...]:
@@ -146,24 +150,28 @@ def to_json(interventions: Sequence[Intervention]) -> str:
 
 
 def _intervention(name: str, values: Any) -> Intervention:
-    """One intervention from its JSON object, which error messages call `name`."""
-    action: Any = values.get("action") if isinstance(values, dict) else values
-    if not isinstance(values, dict) or not _is_action(action):
+    """The intervention in a parsed JSON object, which error messages call `name`."""
+    action = values.get("action") if isinstance(values, dict) else values
+    if not isinstance(values, dict) or action not in ACTIONS:
         raise ConfigError(f"{name}.action", action, "one of " + ", ".join(ACTIONS))
     kind = KINDS.get(action, Replace)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    fields = dataclasses.fields(kind)
+    names = [field.name for field in fields]
     for key, value in values.items():
-        if key not in fields:
-            raise ConfigError(f"{name}.{key}", value, f"a field of {action}: " + ", ".join(fields))
-    for key, field in fields.items():
-        if field.default is dataclasses.MISSING and key not in values:
-            raise ConfigError(f"{name}.{key}", None, f"{action} to have this field")
-    for key, value in values.items():
-        accepts, words = CHECKS[key]
-        is_optional = fields[key].default is None
-        if not (accepts(value) or (value is None and is_optional)):
-            raise ConfigError(f"{name}.{key}", value, f"{words}, or null" if is_optional else words)
-    intervention = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        if key not in names:
+            raise ConfigError(f"{name}.{key}", value, f"a field of {action}: " + ", ".join(names))
+    arguments = {}
+    for field in fields:
+        value, is_optional = values.get(field.name), field.default is None
+        if value is None and is_optional:
+            continue
+        value_type, words = FIELDS[field.name]
+        try:
+            arguments[field.name] = msgspec.convert(value, value_type)
+        except msgspec.ValidationError:
+            expected = f"{words}, or null" if is_optional else words
+            raise ConfigError(f"{name}.{field.name}", value, expected) from None
+    intervention = kind(**arguments)
     _check_together(name, intervention)
     return intervention
 
@@ -178,140 +186,12 @@ def _check_together(name: str, intervention: Intervention) -> None:
         if isinstance(query, int) and isinstance(key, int) and key > query:
             raise ConfigError(f"{name}.key", key, f"a position up to the query's, {query}: attention is causal")
     elif isinstance(intervention, Replace):
-        _check_replace(name, intervention)
-
-
-def _check_replace(name: str, replace: Replace) -> None:
-    """Raises an error if the source does not fit the action, or neurons or frequencies do not fit the hook."""
-    if (replace.source is not None) != (replace.action == "patch"):
-        raise ConfigError(f"{name}.source", replace.source, "another prompt for a patch, and nothing for other actions")
-    is_at_neurons = replace.hook.endswith(OF_NEURONS)
-    if replace.neurons is not None and not is_at_neurons:
-        raise ConfigError(f"{name}.neurons", list(replace.neurons), "null but at " + " and ".join(OF_NEURONS))
-    if replace.frequencies is not None and not is_at_neurons and replace.hook != "hook_embed":
-        allowed = "hook_embed, " + " and ".join(OF_NEURONS)
-        raise ConfigError(f"{name}.frequencies", list(replace.frequencies), f"null but at {allowed}")
-
-
-# A number as we write it: "3", but not "03", and no digits of other scripts.
-NUMERAL = "0|[1-9][0-9]{0,8}"
-COMPONENT = r"embed|unembed|(qk|ov|mlp)([1-9][0-9]*)"
-
-
-def _text(pattern: str) -> Check:
-    """A check that accepts texts of this pattern."""
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def _whole(least: int) -> Check:
-    """A check that accepts whole numbers from `least` on."""
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _all(accepts: Check) -> Check:
-    """A check that accepts non-empty lists of values that `accepts` accepts."""
-    return lambda values: isinstance(values, list) and len(values) > 0 and all(map(accepts, values))
-
-
-_is_action = _text("|".join(ACTIONS))
-_is_role = _text("|".join(ROLES))
-
-
-def _is_place(value: Any) -> bool:
-    """Whether this is a role or a position."""
-    return _is_role(value) or _whole(0)(value)
-
-
-def _are_weights(value: Any) -> bool:
-    """Whether this is an object with a weight from 0 to 1 for each of some roles or positions."""
-    if not isinstance(value, dict):
-        return False
-    are_places = all(_is_role(place) or re.fullmatch(NUMERAL, place) for place in value)
-    are_numbers = all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in value.values())
-    return are_places and are_numbers and all(0 <= weight <= 1 for weight in value.values())
-
-
-# For each field, which values it accepts and the words for them in error messages.
-_ANY_TEXT = "(?s).*"
-_HOOK = rf"hook_embed|hook_pos_embed|blocks\.({NUMERAL})\.({'|'.join(map(re.escape, HOOKS_OF_LAYERS))})"
-_PLACE = "a position, or a role among " + ", ".join(ROLES)
-CHECKS: dict[str, tuple[Check, str]] = {
-    "action": (_is_action, "one of " + ", ".join(ACTIONS)),
-    "hook": (
-        _text(_HOOK),
-        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(HOOKS_OF_LAYERS),
-    ),
-    "positions": (_all(_is_place), f"a list, each {_PLACE}"),
-    "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
-    "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
-    "source": (_text(_ANY_TEXT), "a prompt such as 'c=1, b=17, b+19=?'"),
-    "layer": (_whole(1), "a layer, counted from 1"),
-    "query": (_is_place, _PLACE),
-    "key": (_is_place, _PLACE),
-    "weights": (_are_weights, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE}"),
-    "component": (
-        _text(COMPONENT),
-        "embed, unembed, or qk, ov or mlp with the number of a layer, such as " + ", ".join(COMPONENTS[1:-1]),
-    ),
-    "step": (_whole(0), "a step"),
-    "seed": (_whole(0), "a seed"),
-    "run": (_text(_ANY_TEXT), "a run's folder or name"),
-}
-
-
-def explain(intervention: Intervention) -> str:
-    """A sentence that says what an intervention does, as `assignadd intervene --explain` prints it."""
-    if isinstance(intervention, Replace):
-        is_patch = intervention.action == "patch"
-        value = f"what it is on the prompt {intervention.source!r}" if is_patch else REPLACED_BY[intervention.action]
-        return f"Replaces {_replaced(intervention)} by {value}."
-    if isinstance(intervention, Cut):
-        query, key = _place(intervention.query), _place(intervention.key)
-        return f"In layer {intervention.layer}, {query} no longer attends to {key}."
-    if isinstance(intervention, Pattern):
-        query, weights = _place(intervention.query), _weights(intervention)
-        return f"In layer {intervention.layer}, {query} gets the attention weights: {weights}."
-    kind = intervention.component.rstrip("0123456789")
-    component = COMPONENT_WORDS[kind].format(intervention.component.removeprefix(kind))
-    origin = (
-        None if intervention.run is None else f"run {intervention.run}",
-        None if intervention.seed is None else f"seed {intervention.seed}",
-        None if intervention.step is None else f"step {intervention.step:,}",
-    )
-    return f"Takes the {component} from {', '.join(filter(None, origin))}; all else is the network's own."
-
-
-def _weights(pattern: Pattern) -> str:
-    """The words for the weights of a row of attention."""
-    if not pattern.weights:
-        return "nothing on any token"
-    weights = [f"{weight:g} on {_place(key)}" for key, weight in pattern.weights.items()]
-    return f"{', '.join(weights)}, and nothing on other tokens"
-
-
-def _replaced(replace: Replace) -> str:
-    """The words for the activation that is replaced."""
-    if replace.hook in HOOK_WORDS:
-        text = HOOK_WORDS[replace.hook]
-    else:
-        _, block, hook_of_layer = replace.hook.split(".", 2)  # such as `blocks.0.mlp.hook_pre`
-        text = HOOK_WORDS[hook_of_layer].format(int(block) + 1)
-    if replace.frequencies is not None:
-        is_at_embeddings = replace.hook == "hook_embed"
-        parts = "the Fourier components of" if is_at_embeddings else "the neurons that respond most to"
-        text = f"{parts} {_numbered('frequency', 'frequencies', replace.frequencies)} in {text}"
-    if replace.neurons is not None:
-        text = f"{_numbered('neuron', 'neurons', replace.neurons)} among {text}"
-    if replace.positions is not None:
-        text += f", at {', '.join(map(_place, replace.positions))}"
-    return text
-
-
-def _numbered(singular: str, plural: str, numbers: Sequence[int]) -> str:
-    """A noun and its numbers, such as `neurons 4, 7` or `neuron 4`."""
-    return f"{singular if len(numbers) == 1 else plural} {', '.join(map(str, numbers))}"
-
-
-def _place(place: Place) -> str:
-    """The words for a role or a position; as a key of a JSON object, a position is a string."""
-    return ROLE_WORDS.get(str(place), f"position {place}")
+        hook, source, frequencies = intervention.hook, intervention.source, intervention.frequencies
+        if (source is not None) != (intervention.action == "patch"):
+            raise ConfigError(f"{name}.source", source, "another prompt for a patch, and nothing for other actions")
+        is_at_neurons = hook.endswith(NEURON_HOOKS)
+        if intervention.neurons is not None and not is_at_neurons:
+            raise ConfigError(f"{name}.neurons", intervention.neurons, "null but at " + " and ".join(NEURON_HOOKS))
+        if frequencies is not None and not is_at_neurons and hook != "hook_embed":
+            allowed = "hook_embed, " + " and ".join(NEURON_HOOKS)
+            raise ConfigError(f"{name}.frequencies", frequencies, f"null but at {allowed}")

@@ -120,14 +120,10 @@ class Writer(Run):
         *,
         state: Mapping[str, Tensor] | None = None,
         checkpoint: Stack | None = None,
-        rows: Iterable[Mapping[str, Any]] = (),
+        rows: Sequence[Mapping[str, Any]] = (),
         finished: bool = False,
     ) -> None:
-        """Save the state, the checkpoint and the rows as of `step`, or nothing.
-
-        `rows` are new rows of the metrics. They are asked for last, when the files are written: a generator may measure
-        the models while it is asked.
-        """
+        """Saves the state, the checkpoint and the new `rows` of the metrics as of `step`, or nothing."""
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
         tensors_of_file: dict[str, Mapping[str, Tensor]] = {}
@@ -155,7 +151,7 @@ class Writer(Run):
                 sessions=(*self._earlier_sessions, self._session(step)),
             )
             manifest.write(self.path)
-        except Exception:  # also an error of what makes the rows
+        except Exception:
             with contextlib.suppress(RunError):
                 self._undo(tensors_of_file)
             raise

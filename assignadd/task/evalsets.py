@@ -1,7 +1,4 @@
-"""Which operands sequences have: kinds and choices of operands, and the evaluation sets.
-
-The sets are those of the paper (figure accuracies), further ones that the paper does not report, and those of other
-members of the family of tasks.
+"""Which operands sequences have: kinds and choices of operands, and the evaluation sets (paper, figure accuracies).
 
 The kind of a sequence says which operand slots hold variables: bit i of the number is 1 if slot i does. With two
 operands the kinds are 0 (no variable), 1 (variable first), 2 (variable second) and 3 (two variables).
@@ -11,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Literal
 
 from assignadd.config import Task
@@ -85,21 +82,17 @@ class EvalSet:
         pair = PAIRS[self.pair].replace("pair", TUPLE[self.operands])
         if self.pair == "seen" and (self.n_banned or links or twice):
             pair = ""  # another part says what the set is about
-        parts = (NUMBER_OF_VARIABLES[self.n_vars], pair, self._banned, links, twice)
+        parts = (NUMBER_OF_VARIABLES[self.n_vars], pair, self._banned_in_words, links, twice)
         return ", ".join(part for part in parts if part)
 
     @property
-    def _banned(self) -> str:
-        """How many variables are in banned slots, in words; empty for none."""
+    def _banned_in_words(self) -> str:
+        """How many variables are in banned slots; empty for none."""
         if self.n_banned is None:
             return "any slot"
-        if self.n_banned == 0:
-            return ""
-        if self.n_vars == 1:
-            return "in a banned slot"
-        all_of_them = "both" if self.n_vars == 2 else "all"
-        number = all_of_them if self.n_banned == self.n_vars else ("one", "two", "three")[self.n_banned - 1]
-        return f"{number} in a banned slot" if self.n_banned == 1 else f"{number} in banned slots"
+        if 0 < self.n_banned == self.n_vars:
+            return {1: "in a banned slot", 2: "both in banned slots"}.get(self.n_vars, "all in banned slots")
+        return ("", "one in a banned slot", "two in banned slots", "three in banned slots")[self.n_banned]
 
     def allows(self, operands: Sequence[int]) -> bool:
         """Whether every variable that the set requires in a slot (`in_slots`) is there; operands by their numbers."""
@@ -122,31 +115,28 @@ def _count(links: int) -> str:
     return "1 link" if links == 1 else f"{links} links"
 
 
-def _banned_sets(name: str, n_vars: int, operands: int, pair: PairKind) -> list[EvalSet]:
-    """A set for each number of variables in banned slots, such as `2-var var-restricted (1)`."""
+def _banned_sets(name: str, n_vars: int, k: int, pair: PairKind) -> list[EvalSet]:
+    """A set of k operands for each number of variables in banned slots, such as `2-var var-restricted (1)`."""
     sets = []
     for n_banned in range(1, n_vars + 1):
         number = f" ({n_banned})" if n_vars > 1 else ""
-        sets.append(EvalSet(f"{n_vars}-var {name}{number}", n_vars, pair, n_banned, operands=operands))
+        sets.append(EvalSet(f"{n_vars}-var {name}{number}", n_vars, pair, n_banned, operands=k))
     return sets
 
 
-def _eval_sets(operands: int) -> tuple[EvalSet, ...]:
-    """The sets for each number of variables: as in training, with held-out values, and with banned slots."""
+def _eval_sets(k: int) -> tuple[EvalSet, ...]:
+    """The sets of k operands for each number of variables: as in training, with held-out values, with banned slots."""
     sets = []
-    for n_vars in range(operands + 1):
-        sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=operands))
-        sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, pair="held_out", operands=operands))
-        sets += _banned_sets("var-restricted", n_vars, operands, "seen")
+    for n_vars in range(k + 1):
+        sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=k))
+        sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, pair="held_out", operands=k))
+        sets += _banned_sets("var-restricted", n_vars, k, "seen")
     return tuple(sets)
 
 
-def _held_out_and_banned(operands: int) -> tuple[EvalSet, ...]:
-    """The sets with both held-out values and variables in banned slots, for each number of variables."""
-    sets = []
-    for n_vars in range(1, operands + 1):
-        sets += _banned_sets("doubly held out", n_vars, operands, "held_out")
-    return tuple(sets)
+def _held_out_and_banned(k: int) -> tuple[EvalSet, ...]:
+    """The sets of k operands with both held-out values and variables in banned slots, for each number of variables."""
+    return tuple(chain(*(_banned_sets("doubly held out", n_vars, k, "held_out") for n_vars in range(1, k + 1))))
 
 
 # The sets of two operands; the first nine are the paper's.
@@ -169,14 +159,13 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
     """The sets of a task with chains: one for each number of links, and one with variables that are assigned twice."""
-    k = task.operands
-    chains = [
-        EvalSet(f"{n_vars}-var {_count(links)}", n_vars, operands=k, links=links)
-        for n_vars in range(1, k + 1)
-        for links in range(task.hops + 1)
-    ]
-    twice = [EvalSet(f"{n_vars}-var rebound", n_vars, operands=k, rebound=True) for n_vars in range(1, k + 1)]
-    return (*(chains if task.hops else ()), *(twice if task.rebinding else ()))
+    k, sets = task.operands, []
+    if task.hops:
+        for n_vars, links in product(range(1, k + 1), range(task.hops + 1)):
+            sets.append(EvalSet(f"{n_vars}-var {_count(links)}", n_vars, operands=k, links=links))
+    if task.rebinding:
+        sets += [EvalSet(f"{n_vars}-var rebound", n_vars, operands=k, rebound=True) for n_vars in range(1, k + 1)]
+    return tuple(sets)
 
 
 def all_sets(task: Task) -> tuple[EvalSet, ...]:

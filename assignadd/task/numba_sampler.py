@@ -1,7 +1,8 @@
 """Random sequences of the task on a CPU, drawn one after the other by compiled code (paper, section 3).
 
 The functions return the same integers as the tensor operations of `assignadd.task.sampler`, several times faster. All
-numbers are unsigned 64-bit integers, since Numba converts the sum of a signed and an unsigned one to floating point.
+numbers are unsigned 64-bit integers: indices are then not tested for being negative.
+Numba converts the sum of a signed and an unsigned integer to floating point, so constants are unsigned too.
 """
 
 from __future__ import annotations
@@ -55,10 +56,14 @@ class CompiledSampler:
     """Draws sequences by compiled code from the tables of a `Sampler`."""
 
     def __init__(self, tables: SamplingTables):
-        """Copies the tables into the arrays that compiled code takes."""
         task, vocabulary = tables.task, Vocabulary(tables.task)
         self.length = task.length
         self.seeds = _unsigned(tables.seeds)
+        numbers = {
+            "N": task.modulus, "V": task.n_vars, "most": task.max_assignments, "prefix": task.prefix,
+            "k": task.operands, "plus": vocabulary.plus, "equals": vocabulary.equals, "pad": vocabulary.pad,
+            "first_variable": vocabulary.first_variable,
+        }  # fmt: skip
         self.law = Law(
             stream=np.uint64(tables.stream),
             thresholds=_unsigned(tables.thresholds),
@@ -67,15 +72,7 @@ class CompiledSampler:
             n_pairs=_unsigned(tables.n_pairs),
             pairs=tables.pairs.numpy().astype(np.uint16),
             new_words=np.array(tables.new_words, dtype=np.uint8),
-            N=np.uint64(task.modulus),
-            V=np.uint64(task.n_vars),
-            most=np.uint64(task.max_assignments),
-            prefix=np.uint64(task.prefix),
-            k=np.uint64(task.operands),
-            plus=np.uint64(vocabulary.plus),
-            equals=np.uint64(vocabulary.equals),
-            pad=np.uint64(vocabulary.pad),
-            first_variable=np.uint64(vocabulary.first_variable),
+            **{name: np.uint64(number) for name, number in numbers.items()},
         )
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
@@ -86,15 +83,9 @@ class CompiledSampler:
         # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
         tokens = np.empty((*shape, self.length), dtype=np.int64)
         labels = np.empty(shape, dtype=np.int64)
-        draw_sequences(
-            steps.view(np.uint64),
-            np.int64(first_row),
-            np.uint64(rows),
-            self.seeds,
-            self.law,
-            tokens.view(np.uint64).reshape(-1, self.length),
-            labels.view(np.uint64).reshape(-1),
-        )
+        all_tokens, all_labels = tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)
+        first, n = np.int64(first_row), np.uint64(rows)
+        draw_sequences(steps.view(np.uint64), first, n, self.seeds, self.law, all_tokens, all_labels)
         return torch.from_numpy(tokens), torch.from_numpy(labels)
 
 
@@ -106,11 +97,9 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 @compiled
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
     """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on."""
-    n_words = ONE
-    for new_word in law.new_words:
-        n_words = max(n_words, new_word + ONE)
-    whole_blocks = (n_words + THREE) // FOUR * FOUR  # words are made in blocks of four
-    words = np.empty((ROWS_AT_ONCE, whole_blocks), dtype=np.uint32)
+    n_words = law.new_words.max() + ONE
+    n_blocks = (n_words + THREE) // FOUR  # of four words
+    words = np.empty((ROWS_AT_ONCE, FOUR * n_blocks), dtype=np.uint32)
     scratch = np.empty((SCRATCH_ROWS, SCRATCH_COLUMNS), dtype=np.uint64)
     out = ZERO  # the row of tokens and labels that is filled next
     for step in steps:

@@ -1,7 +1,7 @@
 """Random numbers as a pure function: Philox4x32-10 (Salmon et al., 2011) in int64 tensor arithmetic.
 
 A word depends only on (seed, stream, step, row, block), so the integers are the same on a CPU and on a GPU, for one
-model or a stack, in any order. There is no generator whose state could be lost or shared.
+model or a stack, in any order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-MASK = 0xFFFFFFFF
+MASK = 0xFFFFFFFF  # of the low 32 bits
+# The constants of Philox4x32-10; the WEYL constants are added to the key after each round.
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
@@ -83,12 +84,13 @@ def philox(
     return c0, c1 & MASK, c2, c3 & MASK
 
 
-def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int, first_block: int = 0) -> Tensor:
+def words(seed: Tensor | int, stream: Stream, step: Tensor | int, row: Tensor, n: int, first_block: int = 0) -> Tensor:
     """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together.
 
     A block has four words; those before `first_block` are left out.
     """
-    n_blocks = (n + 3) // 4  # of four words, as `philox` returns them
+    seed, step = torch.as_tensor(seed), torch.as_tensor(step)
+    n_blocks = (n + 3) // 4
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
     block = torch.arange(first_block, first_block + n_blocks, device=row.device)
     block = block.view(-1, *[1] * len(shape))  # (n_blocks, 1, ...)
@@ -100,9 +102,7 @@ def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int, first
 
 def permutation(n: int, stream: Stream, step: int) -> Tensor:
     """The random permutation of 0..n-1 that belongs to this stream and step: always the same."""
-    seed = torch.tensor(0)
-    word_of_each = words(seed, stream, torch.tensor(step), torch.arange(n), 1)[0]  # (n,)
-    return word_of_each.argsort(stable=True)
+    return words(0, stream, step, torch.arange(n), 1)[0].argsort(stable=True)
 
 
 def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
@@ -124,12 +124,11 @@ def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
     last_word = 0
     space_left = 0  # of the last word: how large the product of further bounds may be
     for bound in bounds:
-        if bound > space_left:
+        needs_new_word = bound > space_left
+        if needs_new_word:
             last_word += 1
             space_left = DIGIT_SPACE
-            new_words.append(last_word)
-        else:
-            new_words.append(0)
+        new_words.append(last_word if needs_new_word else 0)
         space_left //= bound
     return tuple(new_words)
 
@@ -153,6 +152,6 @@ class Digits:
 
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
     """Standard normal numbers, one per row, by Box-Muller in float64; equal on all machines up to rounding in libm."""
-    first, second = words(torch.tensor(seed), stream, torch.tensor(0), row, 2).double()  # whole numbers below 2^32
+    first, second = words(seed, stream, 0, row, 2).double()  # whole numbers below 2^32
     radius = torch.sqrt(-2 * torch.log((first + 1) / 2**32))  # + 1, as 0 has no logarithm
     return radius * torch.cos(2 * torch.pi * second / 2**32)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task, UserError
-from assignadd.task.evalsets import HELD_OUT_CLASSES, PairKind
+from assignadd.task.evalsets import PairKind
 from assignadd.task.randomness import Stream, words
 
 
@@ -21,7 +21,7 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
     Splits of one seed are nested: a tuple that is seen at some fraction f is seen at every larger one.
     """
     codes = torch.arange(math.prod(task.tuples))
-    high, low = words(torch.tensor(seed), Stream.SPLIT, torch.tensor(0), codes, 2)  # 32 bits each
+    high, low = words(seed, Stream.SPLIT, 0, codes, 2)  # 32 bits each
     bits = (high << 31) | (low >> 1)  # 63 for each tuple, so that int64 keeps them positive
     if task.unordered_split:
         mirrored = codes.view(task.tuples).T.flatten()  # the code of (m, n) for each (n, m)
@@ -59,8 +59,7 @@ def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
 
 def authors_split(task: Task) -> Bool[Tensor, "..."]:
     """The split of the paper's own run: Python's `random.Random(42).sample` of the pairs in lexicographic order."""
-    n_tuples = math.prod(task.tuples)
-    codes = random.Random(42).sample(range(n_tuples), task.n_seen)  # codes are in lexicographic order
+    codes = random.Random(42).sample(range(math.prod(task.tuples)), task.n_seen)
     return _mask_of(task, torch.tensor(codes))
 
 
@@ -80,16 +79,15 @@ def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
 
     The classes of held-out pairs are explained in `EvalSet`.
     """
-    if kind not in HELD_OUT_CLASSES:
-        return {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}[kind]
-    if seen.dim() != 2:
+    masks = {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}
+    if seen.dim() == 2:
+        is_double = torch.eye(len(seen), dtype=torch.bool, device=seen.device)  # the pairs (n, n)
+        masks["mirror_seen"] = ~seen & seen.T
+        masks["neither_order"] = ~seen & ~seen.T & ~is_double
+        masks["doubles"] = ~seen & is_double
+    if kind not in masks:
         raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
-    is_double = torch.eye(len(seen), dtype=torch.bool, device=seen.device)  # the pairs (n, n)
-    return {
-        "mirror_seen": ~seen & seen.T,
-        "neither_order": ~seen & ~seen.T & ~is_double,
-        "doubles": ~seen & is_double,
-    }[kind]
+    return masks[kind]
 
 
 def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -114,9 +114,8 @@ class Commits:
     def commit(self, step: int, **parts: Any) -> None:
         """Begins to save parts of this step, which nothing may change later, by `Writer.commit(step, **parts)`.
 
-        The `rows` may be an iterator that waits for an evaluation. This call waits while too many commits are not yet
-        saved. One with an optimizer state, the largest part, waits for all before it, so that a kill loses no state but
-        the newest.
+        This call waits while too many commits are not yet saved. One with an optimizer state, the largest part, waits
+        for all before it, so that a kill loses no state but the newest.
         """
         most_waiting = 1 if parts.get("state") else MOST_COMMITS
         while len(self._begun) >= most_waiting:
@@ -154,7 +153,7 @@ def _train(
         trainer.advance(min(stop - step, beat))
         commits.check()
         if trainer.step == stop:
-            rows = _commit(commits, trainer) or rows  # empty where nothing was evaluated
+            rows = _evaluate_and_save(commits, trainer) or rows  # empty where nothing was evaluated
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
             if not saves_state(config, trainer.step):
@@ -167,36 +166,19 @@ def _resume(run: Writer, commits: Commits, trainer: Trainer) -> list[dict[str, A
     state = run.latest_state()
     if state is None:
         set_start(trainer)
-        return _commit(commits, trainer, with_state=True)
+        return _evaluate_and_save(commits, trainer)
     trainer.load_state(state)
     return run.metrics()[-len(run.members) :]
 
 
-def _commit(commits: Commits, trainer: Trainer, with_state: bool = False) -> list[dict[str, Any]]:
-    """Saves what is due at this step, and returns the rows of its evaluation; empty where none is due.
-
-    The files are written while the models are evaluated: the commit has the other parts, and waits for the rows. With
-    `with_state`, the optimizer state is saved at any step.
-    """
+def _evaluate_and_save(commits: Commits, trainer: Trainer) -> list[dict[str, Any]]:
+    """Saves what is due at this step, and returns the rows of its evaluation; empty where none is due."""
     step, config = trainer.step, trainer.config
+    rows = trainer.evaluate(with_measures=is_measurement(config, step)) if is_evaluation(config, step) else []
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
-    state = trainer.state() if with_state or saves_state(config, step) else None
-    finished = step == config.optim.steps
-    evaluation = Future[list[dict[str, Any]]]()
-
-    def rows_once_there() -> Iterator[dict[str, Any]]:
-        yield from evaluation.result()  # whoever asks for the first row waits until the evaluation has ended
-
-    try:
-        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows_once_there(), finished=finished)
-        rows = []
-        if is_evaluation(config, step):
-            rows = trainer.evaluate(with_measures=is_measurement(config, step))
-        evaluation.set_result(rows)
-    except BaseException as error:
-        evaluation.set_exception(error)
-        raise
-    return evaluation.result()
+    state = trainer.state() if saves_state(config, step) else None
+    commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
+    return rows
 
 
 def log_spaced(config: Config) -> tuple[int, ...]:

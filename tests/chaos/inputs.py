@@ -18,7 +18,7 @@ from assignadd.cli import arguments, main
 from assignadd.cli.train import Train
 from assignadd.config import PRESETS, Config, validate
 from assignadd.config.errors import UserError
-from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
+from assignadd.interventions.specification import ACTIONS, COMPONENTS, FIELDS, read_specification, to_json
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.sweeps.plan import sweep_from_file
@@ -61,7 +61,7 @@ def prompt(rng: random.Random, folder: Path) -> None:
 def specification(rng: random.Random, folder: Path) -> None:
     for _ in range(10):
         values = (*VALUES, *ACTIONS, *HOOKS[:3], *COMPONENTS, *ROLES[:3])
-        fields = {k: rng.choice(values) for k in rng.sample(sorted(CHECKS), rng.randint(0, 6))}
+        fields = {k: rng.choice(values) for k in rng.sample(sorted(FIELDS), rng.randint(0, 6))}
         one = fields | ({"action": rng.choice(ACTIONS)} if rng.random() < 0.9 else {})
         found = refuses_in_a_line(read_specification, json.dumps([one]))
         assert found is None or read_specification(to_json(found)) == found

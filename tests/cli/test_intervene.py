@@ -83,11 +83,3 @@ def test_what_the_prompt_does_not_have_is_said(here, capsys, asked, there):
     found = json.loads(said.out)
     assert ("acts on nothing in this prompt" in said.err) == (not there)
     assert (found["before"] == found["after"]) == (not there)
-
-
-def test_it_says_in_words_what_it_does(here, capsys):
-    assert main(["intervene", CUT, PROMPT, RUN]) == 0
-    first, rest = capsys.readouterr().out.split("\n", 1)
-    assert first == "In layer 2, = no longer attends to the value of the first operand." and "before" in rest
-    assert reply(capsys, CUT, PROMPT, RUN)["explanation"] == [first]
-    assert reply(capsys, "[]", PROMPT, RUN)["explanation"] == ["Changes nothing."]

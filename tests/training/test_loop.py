@@ -122,7 +122,6 @@ def test_a_save_that_fails_ends_the_training_at_the_next_beat(tmp_path, monkeypa
 
 
 def test_nothing_is_saved_of_a_step_whose_evaluation_fails(tmp_path, uninterrupted, monkeypatch):
-    """Its files are written while the models are evaluated, but nothing counts before the rows are there."""
     evaluate = Trainer.evaluate
 
     def failing_at_30(self: Trainer, with_measures: bool = False) -> list[dict[str, object]]:
