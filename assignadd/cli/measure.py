@@ -142,14 +142,16 @@ class Curves(OneRun, Parallel, Printing):
 
 def measured_table(run: Run, threads: int) -> polars.DataFrame:
     """Every progress measure at every checkpoint of a run: read where it is stored, else measured and stored."""
-    from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
+    from assignadd.dynamics.trajectory import measured_run, stored_measures, write_measures
     from assignadd.training.trainer import prepare
 
-    table = read_measures(run)
+    try:
+        table = stored_measures(run)
+    except RunError as error:
+        note(f"{error}; it is measured again")
+        table = None
     if table is not None:
         return table
-    if problem := measures_problem(run):
-        note(f"{problem}; it is measured again")
     prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:

@@ -107,7 +107,7 @@ NORMAL = 1.4826
 
 @dataclass(frozen=True)
 class Spike:
-    """A visible rise from a plateau to another that is higher than all before it."""
+    """A visible rise from a plateau at `low` to one at `high`, higher than all before it; when it was, in steps."""
 
     before: int
     """The last evaluation before the steepest step of the rise."""
@@ -130,8 +130,8 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares.
 
     Of all such fits it has the least sum of squared deviations plus `penalty` for each change. The search is exact: the
-    best fit of the first `end` values is the best fit of the first `start` values, for one of several `start`, followed
-    by a plateau (optimal partitioning; as in PELT, a `start` that cannot be the best for any later `end` is left out).
+    best fit of the first `end` values is the best fit of the first `start` values, for some `start`, followed by a
+    plateau (optimal partitioning).
     """
     n = len(values)
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])  # of the first 0..n values
@@ -139,21 +139,17 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     # For each `end`, the cost of the best fit of the first `end` values, and where its last plateau begins. Below, each
     # plateau adds a penalty, but there is one change fewer than plateaus: hence the negative cost at 0.
     cost = np.full(n + 1, -penalty)
-    last_start = [0] * (n + 1)
-    starts = np.array([0])
+    last_start = np.zeros(n + 1, dtype=int)
     for end in range(1, n + 1):
+        starts = np.arange(end)
         deviations = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
-        cost_without_penalty = cost[starts] + deviations
-        best = int(cost_without_penalty.argmin())
-        cost[end] = cost_without_penalty[best] + penalty
-        last_start[end] = int(starts[best])
-        # The other starts are worse for every later end.
-        starts = np.append(starts[cost_without_penalty <= cost[end]], end)
+        last_start[end] = (cost[starts] + deviations).argmin()
+        cost[end] = (cost[starts] + deviations).min() + penalty
     changes = []
-    start = last_start[n]
+    start = int(last_start[n])
     while start > 0:  # the first plateau, which begins at 0, is no change
         changes.append(start)
-        start = last_start[start]
+        start = int(last_start[start])
     return changes[::-1]
 
 
@@ -184,14 +180,10 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
 def _spike(steps: np.ndarray, values: np.ndarray, i_foot: int, i_steepest: int, levels: tuple[float, float]) -> Spike:
     """The spike between two levels that leaves the lower plateau at index `i_foot` and rises most at `i_steepest`."""
     low, high = levels
-    is_low = values[:i_foot] <= low + RISES_FROM * (high - low)
-    is_high = values[i_steepest:] >= low + RISES_TO * (high - low)
-    i_begin = np.flatnonzero(is_low)[-1]
-    i_end = i_steepest + np.flatnonzero(is_high)[0]
-    return Spike(
-        before=int(steps[i_steepest - 1]), after=int(steps[i_steepest]), low=low, high=high,
-        begin=int(steps[i_begin]), end=int(steps[i_end]),
-    )  # fmt: skip
+    i_begin = np.flatnonzero(values[:i_foot] <= low + RISES_FROM * (high - low))[-1]
+    i_end = i_steepest + np.flatnonzero(values[i_steepest:] >= low + RISES_TO * (high - low))[0]
+    before, after, begin, end = (int(steps[i]) for i in (i_steepest - 1, i_steepest, i_begin, i_end))
+    return Spike(before, after, low, high, begin, end)
 
 
 def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:
@@ -201,14 +193,11 @@ def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tu
     """
     stairs: list[tuple[int, int]] = []
     for i in range(1, len(levels)):
-        if levels[i] <= levels[i - 1]:
-            continue
-        is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-        if stairs and stairs[-1][1] == i - 1 and is_after_short_plateau:
-            first, _ = stairs.pop()
+        if levels[i] > levels[i - 1]:
+            is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
+            goes_on = bool(stairs) and stairs[-1][1] == i - 1 and is_after_short_plateau
+            first, _ = stairs.pop() if goes_on else (i - 1, i)
             stairs.append((first, i))
-        else:
-            stairs.append((i - 1, i))
     return stairs
 
 
@@ -229,10 +218,9 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     longer than the distance between any two evaluations whose intervals, for the noise of `n` sequences, lie inside it.
     """
     lower_ends, upper_ends = _intervals(values, n)
-    is_above_beginning = lower_ends > spike.low + RISES_FROM * spike.rise
-    is_below_end = upper_ends < spike.low + RISES_TO * spike.rise
-    is_between = (steps > spike.begin) & (steps < spike.end)
-    inside = steps[is_between & is_above_beginning & is_below_end]
+    has_begun = (steps > spike.begin) & (lower_ends > spike.low + RISES_FROM * spike.rise)
+    has_not_ended = (steps < spike.end) & (upper_ends < spike.low + RISES_TO * spike.rise)
+    inside = steps[has_begun & has_not_ended]
     least = int(inside[-1] - inside[0]) + 1 if len(inside) else 0
     most = spike.end - spike.begin
     return Delay(steps=most, low=least, high=most)

@@ -1,13 +1,12 @@
 """Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6 and App. B).
 
-Also the variable that comes last, and the onset of every curve: where its points are shares of n sequences, this noise
-widens the interval of the onset; what is read off the weights alone has no noise.
+Also the variable that is learned last, and the onset of every curve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,14 +16,12 @@ from assignadd.model.accuracy import end_of_training
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
 
 # A network binds if it answers one-variable sums as in training. The level is between the plateau before the first
-# spike (.75 in the paper's run) and the one after it (.99). `Curves.binding` is the step at which a network comes to
-# bind, `Curves.binds` whether it does in the end; nothing else decides it.
+# spike (.75 in the paper's run) and the one after it (.99).
 BINDING_SET = "1-var train"
 BINDING_THRESHOLD = 0.95
 
 # Between the plateaus before and after each phase, in the paper's run and in ours. The lower level is for the first
-# phase, which is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see
-# `skill_onset`).
+# phase, which is about held-out sums.
 ADDITION_THRESHOLD = 0.9
 THRESHOLD = 0.95
 ADDITION_SET = "0-var add-restricted"
@@ -97,20 +94,16 @@ class Curves:
     def phases(self) -> Phases:
         """The phases and spikes of the network's training."""
         addition = skill_onset(self, [ADDITION_SET], ADDITION_THRESHOLD)
-        binding = self.binding
         refinement = skill_onset(self, REFINEMENT_SETS)
         first_spike = second_spike = None
-        if addition and binding:
+        if addition and self.binding:
             first_spike = largest_spike(self.steps, self.mean(BINDING_SETS), addition.step)
         if first_spike and refinement:
             for spike in spikes(self.steps, self.mean(REFINEMENT_SETS), first_spike.after):
                 if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
                     second_spike = spike  # the last of them
         trained = skill_onset(self, TRAINED_SETS)
-        return Phases(
-            addition, binding, refinement, first_spike=first_spike, second_spike=second_spike, binds=self.binds,
-            trained=trained,
-        )  # fmt: skip
+        return Phases(addition, self.binding, refinement, first_spike, second_spike, self.binds, trained)
 
 
 @dataclass(frozen=True)
@@ -140,14 +133,12 @@ class Phases:
     @property
     def boundaries(self) -> list[tuple[str, int]]:
         """The name of each phase and the step at which it ends; the first phase ends with the first spike."""
-        boundaries = []
-        if self.first_spike:
-            boundaries.append(("addition", self.first_spike.before))
-        if self.trained:
-            boundaries.append(("binding", self.trained.step))
-        if self.refinement:
-            boundaries.append(("refinement", self.refinement.step))
-        return boundaries
+        ends = {
+            "addition": self.first_spike and self.first_spike.before,
+            "binding": self.trained and self.trained.step,
+            "refinement": self.refinement and self.refinement.step,
+        }
+        return [(phase, end) for phase, end in ends.items() if end is not None]
 
     @property
     def summary(self) -> str:
@@ -210,9 +201,9 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
 def _curve_onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
     """When the curve of this name reached `level` to stay; each value is counted on `n` sequences (None: exact)."""
-    never = CurveOnset(curve, level, LASTING, onset=None, low=None, high=None, n=n)
     reached = onset(steps, values, n, level)
-    return never if reached is None else replace(never, onset=reached.step, low=reached.low, high=reached.high)
+    step, low, high = (reached.step, reached.low, reached.high) if reached else (None, None, None)
+    return CurveOnset(curve, level, LASTING, step, low, high, n)
 
 
 APART = 1500  # steps within which a checkpoint is near a spike
@@ -239,18 +230,18 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     trajectory, `banned` the letters banned from each slot.
     """
     steps = columns["step"]
-    # When each came, minus its mean accuracy, its letter and its slot: the largest one is the last.
+    # The onset of each, minus its mean accuracy, its letter and its slot: the largest one is the last.
     candidates: list[tuple[float, float, str, str]] = []
     for name, accuracy in columns.items():
         if fields := VARIABLE_ACCURACY.fields(name):
             i_first = first_lasting(steps, accuracy >= HALF)
-            came = np.inf if i_first is None else float(steps[i_first])
-            if i_first == 0:  # right at the first checkpoint: that may have come at any time before
-                came = 0.0
-            candidates.append((came, -float(accuracy.mean()), fields["variable"], fields["slot"]))
-    came, _, variable, slot = max(candidates)
-    if came <= since:
+            first = np.inf if i_first is None else float(steps[i_first])
+            if i_first == 0:  # at the first checkpoint already: it may have been learned at any time before
+                first = 0.0
+            candidates.append((first, -float(accuracy.mean()), fields["variable"], fields["slot"]))
+    last, _, variable, slot = max(candidates)
+    if last <= since:
         return None
-    onset_step = None if np.isinf(came) else int(came)
+    onset_step = None if np.isinf(last) else int(last)
     spike = largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64)
     return LateVariable(variable, slot, variable in banned[slot], onset_step, spike)

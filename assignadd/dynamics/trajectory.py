@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +21,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.config.errors import RunError
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.phases import (
-    CurveOnset,
-    Curves,
-    LateVariable,
-    Phases,
-    curve_onsets,
-    late_variable,
-)
+from assignadd.dynamics.phases import CurveOnset, Curves, LateVariable, Phases, curve_onsets, late_variable
 from assignadd.measures.columns import ProgressMeasures, require_column
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
@@ -44,16 +39,17 @@ if TYPE_CHECKING:
 
 MODEL, SEED = "model", "seed"
 Columns = dict[str, np.ndarray]
-# Checkpoints in memory at once.
+"""Values at each checkpoint, by the name of the column; `step` is one of them."""
 CHUNK = 8
-# Is told how many checkpoints are measured, and of how many in all.
+"""Checkpoints in memory at once."""
 Listener = Callable[[int, int], None]
-# The checkpoints of one model at these steps, as a stack.
+"""Is told how many checkpoints are measured, and of how many in all."""
 Read = Callable[[Sequence[int]], Stack]
+"""Returns the checkpoints of one model at these steps, as a stack."""
 
 
 def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) -> Columns:
-    """Every progress measure of one model at these steps, by column; `step` is the first."""
+    """Every progress measure of one model at these steps."""
     progress = ProgressMeasures([config], seen[None])
     chunks = [_measured(progress, chunk, read) for chunk in _chunks(steps)]
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
@@ -65,7 +61,7 @@ def _chunks(steps: Sequence[int]) -> list[Sequence[int]]:
 
 
 def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
-    """The progress measures of one model at these steps, by column, from one stack of its checkpoints."""
+    """The progress measures of one model at these steps, from one stack of its checkpoints."""
     measures = progress(read(steps))
     return {"step": np.array(steps)} | {name: values.float().numpy() for name, values in measures.items()}
 
@@ -77,22 +73,21 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     if not run.steps:
         raise RunError(f"run {run.name} has no checkpoints yet; train it on")
     models = range(len(run.members))
-    total = len(run.members) * len(run.steps)
     progress = [ProgressMeasures([run.configs[model]], run.seen[model : model + 1]) for model in models]
-    jobs = [(model, steps) for model in models for steps in _chunks(run.steps)]
+    jobs = list(product(models, _chunks(run.steps)))
 
     def measure(job: tuple[int, Sequence[int]]) -> Columns:
         model, steps = job
-        return _measured(progress[model], steps, lambda steps: run.trajectory(steps, model))
-
-    tables: dict[int, Columns] = {}  # by the index of the job; they do not end in their order
-    done = 0
-    listener(done, total)
-    for index, columns in in_parallel(measure, jobs, processes):
-        model, steps = jobs[index]
+        columns = _measured(progress[model], steps, lambda steps: run.trajectory(steps, model))
         seed = run.members[model].seed
-        tables[index] = {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), seed)} | columns
-        done += len(steps)
+        return {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), seed)} | columns
+
+    done, total = 0, len(run.members) * len(run.steps)
+    listener(done, total)
+    tables: dict[int, Columns] = {}  # by the index of the job; they do not end in their order
+    for index, columns in in_parallel(measure, jobs, processes):
+        tables[index] = columns
+        done += len(columns["step"])
         listener(done, total)
     return polars.concat(polars.DataFrame(tables[index]) for index in range(len(jobs)))
 
@@ -118,24 +113,16 @@ def write_measures(run: Run, table: polars.DataFrame) -> Path:
 
 def read_measures(run: Run) -> polars.DataFrame | None:
     """The table beside the run; None unless it is there, whole, and measured on these checkpoints by this code."""
-    try:
-        return _stored(run)
-    except RunError:
-        return None
-
-
-def measures_problem(run: Run) -> str | None:
-    """Why the table beside the run cannot be used; None if it can, or if there is no table."""
-    try:
-        _stored(run)
-    except RunError as error:
-        return str(error) if os.path.lexists(run.path / MEASURES) else None
+    with suppress(RunError):
+        return stored_measures(run)
     return None
 
 
-def _stored(run: Run) -> polars.DataFrame:
-    """The table beside the run; raises a RunError that says why it cannot be used."""
+def stored_measures(run: Run) -> polars.DataFrame | None:
+    """The table beside the run, None if there is none; raises a RunError that says why it cannot be used."""
     path = run.path / MEASURES
+    if not os.path.lexists(path):
+        return None
     n_rows = len(run.members) * len(run.steps)
     table, about = decode_sealed(read_regular(run.path, MEASURES), str(path), n_rows)
     for key, value in _origin(run).items():
@@ -184,7 +171,7 @@ def column_of(network: Network, name: str) -> np.ndarray:
 
 
 def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
-    """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences."""
+    """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences a set."""
     rows = [row for row in run.metrics() if row["model"] == model]
     if not rows:
         config, seen = run.configs[model], run.seen[model]
@@ -197,9 +184,8 @@ def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
 def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
     """The accuracies of one model at these steps, on `n` sequences a set."""
     exam = Exam([config], seen[None], RECORDED_SETS, n)
-    accuracies = [(exam.count_correct(read([step])) / n).numpy() for step in steps]  # (1, sets) each
-    of_sets = np.concatenate(accuracies).T  # (sets, steps)
-    return Curves(np.array(steps), dict(zip(exam.names, of_sets, strict=True)), n)
+    accuracies = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])  # (steps, sets)
+    return Curves(np.array(steps), dict(zip(exam.names, accuracies.T, strict=True)), n)
 
 
 @per_network(slow=True)

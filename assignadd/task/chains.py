@@ -1,14 +1,12 @@
 """Assignments that refer to other variables, and variables that are assigned twice (docs/tasks.md).
 
 The assignments of a sequence form groups. A group is a chain `c=5, b=c, a=b` of 0 to h links, which ends in an
-operand's variable or in a distractor, and with probability rho an earlier assignment of the variable at its end, which
-does not count: a number, at any place before the end of the group. The groups are shuffled together; each keeps its
-order.
+operand's variable or in a distractor, and with probability rho an earlier assignment of the variable at its end, a
+number, which does not count. The groups are shuffled together; each keeps its order.
 
 Where v operands are variables and there are n assignments, each operand's group has at most n // v of them: the number
 of its links is uniform on 0..min(h, n // v - 1), and its variable is assigned twice with probability rho if one more
-assignment is allowed. Groups of distractors follow by the same law, each of at most all assignments that are left,
-until none is left.
+assignment is allowed. Groups of distractors are drawn in the same way from the assignments that are left.
 """
 
 from __future__ import annotations
@@ -59,11 +57,10 @@ class Placed(NamedTuple):
 class Chains:
     """Draws the assignments of sequences whose operands are as `evalset` asks for (None: as in training).
 
-    `most` is the largest number of assignments in a sequence. Every sequence has the same number of draws.
+    Shapes have `most`, the largest number of assignments in a sequence. Every sequence has the same number of draws.
     """
 
     def __init__(self, task: Task, evalset: EvalSet | None):
-        """Counts the draws of a sequence, and stores what the set states of links and of rebinding."""
         self.task = task
         self.first_variable = Vocabulary(task).first_variable
         self.links = evalset.links if evalset else None
@@ -72,11 +69,9 @@ class Chains:
         """Whether the operands' variables are assigned twice; None: drawn."""
         most = task.max_assignments
         self.n_groups = task.operands + most  # with a distractor's group for every assignment
-        draws_of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_draw_group` makes them
-        draws_of_shuffle = range(most, 0, -1)
-        draws_of_numbers = [task.modulus] * most
-        self.bounds = [*draws_of_group * self.n_groups, *draws_of_shuffle, *draws_of_numbers]
-        """The largest bound of every draw, in their order."""
+        of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_draw_group` draws them
+        self.bounds = [*of_group * self.n_groups, *range(most, 0, -1), *[task.modulus] * most]
+        """The largest bound of every draw, in their order: for the groups, their shuffle, and the numbers."""
 
     @property
     def per_variable(self) -> int:
@@ -92,7 +87,7 @@ class Chains:
         distractors: Int[Tensor, "*M most B"],
         draw: Digits,
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
-        """Left and right tokens of each assignment, of which the first n count.
+        """Left and right tokens of each assignment; in each sequence only the first n are used.
 
         `operands` (tokens) and `values` have an entry for each operand. Operands and `distractors` are different
         variables.
@@ -135,14 +130,13 @@ class Chains:
         return torch.cat(before, -2), last_variable.gather(-2, placed.group)
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
-        """The groups of sequences with n assignments, by the law at the top of this file.
+        """The groups of sequences with n assignments, drawn as the top of this file says.
 
         `is_variable` says for each operand in which sequences it is a variable.
         """
         n_variables = torch.stack(list(is_variable)).sum(0)
-        quota = n // n_variables.clamp(min=1)  # the most assignments for each operand's group
-        available = [quota * operand_is_variable for operand_is_variable in is_variable]  # none for a literal
-        groups = [self._draw_group(of_operand, draw, self.links, self.rebound) for of_operand in available]
+        quota = n // n_variables.clamp(min=1)  # the most assignments for each operand's group; none for a literal
+        groups = [self._draw_group(quota * of_operand, draw, self.links, self.rebound) for of_operand in is_variable]
         n_left = n - torch.stack([group.size for group in groups]).sum(0)
         for _ in range(self.task.max_assignments):  # distractors
             groups.append(self._draw_group(n_left, draw))
@@ -152,18 +146,20 @@ class Chains:
     def _draw_group(
         self, available: Tensor, draw: Digits, links: int | None = None, twice: bool | None = None
     ) -> Groups:
-        """One group of every sequence, (..., B), of at most `available` assignments; empty where that is 0.
+        """A group of every sequence, (..., B), of at most `available` assignments; empty where that is 0.
 
-        The number of links, and whether the variable at the end is assigned twice, are drawn unless they are stated.
-        All draws are made in any case, so that every sequence has the same number.
+        `links`, their number, and `twice`, whether the variable at the end is assigned twice, are drawn if they are
+        None. All draws are made in any case, so that every sequence has the same number.
         """
         available_for_chain = available - 1 if twice else available
         n_links = draw.below(available_for_chain.clamp(min=1, max=self.task.hops + 1))
         if links is not None:
             n_links = torch.full_like(n_links, links)
-        drawn_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
-        drawn_twice = drawn_twice & (n_links + 2 <= available)
-        is_twice = drawn_twice if twice is None else torch.full_like(drawn_twice, twice)
+        is_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
+        if twice is None:
+            is_twice = is_twice & (n_links + 2 <= available)
+        else:
+            is_twice = torch.full_like(is_twice, twice)
         n_before = draw.below(n_links + 1)
         size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)
         return Groups(n_links, is_twice.long(), n_before, size)

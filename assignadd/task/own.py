@@ -9,9 +9,8 @@
             ...
             return tokens, answers  # (B, 8), and (B,) or (B, 8) with -1 where there is no answer
 
-Training, evaluation and runs ask a task for three things, whichever it is: its sizes (`vocabulary.sizes_of`), its
-evaluation sets (`evalsets.recorded_sets`) and what draws its sequences (`sampler_of`). A configuration describes a task
-of the user's (`TaskFile`); the object itself is known to this process alone, once the user has given it.
+A configuration describes a task of the user's (`TaskFile`); the object itself is known to this process alone, once the
+user has named it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -35,29 +34,30 @@ from assignadd.user_file import Source, source_of, user_object
 
 NAME = "TASK"
 """The name that a file gives its task."""
+ATTRIBUTES = ("n_tokens", "length", "n_answers", "sets", "draw")
 TRAIN = "train"
 """The set of the training sequences."""
 ROWS_TRIED = 8
+"""Sequences of each set that are drawn when a task is registered."""
 
 
 class RandomWords:
     """Random numbers for `rows` sequences: a function of the seed, the step and the row alone.
 
     Each call returns fresh numbers. Sequences that take all randomness from here are the same whenever they are drawn.
-    `rows` says how many sequences there are, or which row each one is; seeds and steps broadcast with the rows.
+    `rows` says how many sequences there are, or the number of each one's row; seeds and steps broadcast with the rows.
     """
 
     def __init__(
         self, rows: int | Tensor, seed: int | Tensor = 0, step: int | Tensor = 0, stream: Stream = Stream.DATA
     ):
         row = rows if isinstance(rows, Tensor) else torch.arange(rows)
-        seeds = torch.as_tensor(seed)
-        steps = torch.as_tensor(step, device=row.device)
-        row, seeds, steps = torch.broadcast_tensors(row, seeds, steps)
+        step = torch.as_tensor(step, device=row.device)
+        row, seeds, steps = torch.broadcast_tensors(row, torch.as_tensor(seed), step)
         self._row, self._seed, self._step = row.flatten(), seeds.flatten(), steps.flatten()  # (B,) each
         self._stream = stream
         self._blocks_drawn = 0
-        """Of four random words for each sequence."""
+        """How many blocks of four random words each sequence has used."""
 
     def __len__(self) -> int:
         """The number of sequences, B."""
@@ -103,36 +103,28 @@ class RandomWords:
 class OwnTask(Protocol):
     """A task of the user's: its sizes, the names of its evaluation sets, and a function that draws sequences."""
 
-    # Properties, as a task may have constants of any type that fits.
-    @property
-    def n_tokens(self) -> int:
-        """Token ids are 0..n_tokens-1."""
-
-    @property
-    def length(self) -> int:
-        """Tokens in a sequence."""
-
-    @property
-    def n_answers(self) -> int:
-        """Answers are 0..n_answers-1."""
-
-    @property
-    def sets(self) -> Sequence[str]:
-        """The names of the evaluation sets."""
+    n_tokens: Any
+    """Token ids are 0..n_tokens-1."""
+    length: Any
+    """Tokens in a sequence."""
+    n_answers: Any
+    """Answers are 0..n_answers-1."""
+    sets: Any
+    """The names of the evaluation sets."""
 
     def draw(self, words: RandomWords, set: str, /) -> tuple[Tensor, Tensor]:
         """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
 
 
 class Registered(NamedTuple):
-    """A task that the user has given, and the text of its file."""
+    """A task that the user has named, and the text of its file."""
 
     task: OwnTask
     source: Source
 
 
-# The tasks that the user has given to this process.
 _registered: dict[TaskFile, Registered] = {}
+"""The tasks that the user has named to this process."""
 
 
 def register(task: OwnTask | str | Path) -> TaskFile:
@@ -144,17 +136,15 @@ def register(task: OwnTask | str | Path) -> TaskFile:
         user_task, source = user_object(Path(task), NAME)
     else:
         user_task, source = task, source_of(task)
-    for attribute in ("n_tokens", "length", "n_answers", "sets", "draw"):
+    for attribute in ATTRIBUTES:
         if not hasattr(user_task, attribute):
-            raise UserError(
-                f"{source.name}: a task has n_tokens, length, n_answers, sets and draw; no {attribute} here"
-            )
+            raise UserError(f"{source.name}: a task has {', '.join(ATTRIBUTES)}; no {attribute} here")
     if isinstance(user_task, type):
         raise UserError(
             f"{source.name}: expected a task, not the class {user_task.__name__}: {NAME} = {user_task.__name__}()"
         )
     names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
-    answers = _draw(user_task, source.name, RandomWords(1), TRAIN)[1]
+    _, answers = _draw(user_task, source.name, RandomWords(1), TRAIN)
     file = TaskFile(
         name=source.name, sha256=source.sha256, first_draws="", n_tokens=user_task.n_tokens, length=user_task.length,
         n_answers=user_task.n_answers, everywhere=answers.dim() == 2, sets=names,
@@ -198,10 +188,7 @@ def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, 
 
 
 def _draw(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tuple[Tensor, Tensor]:
-    """Tokens and answers as the task draws them; a UserError where it fails or returns something else.
-
-    The error calls the task's file `name`.
-    """
+    """Tokens and answers as the task draws them; a UserError, which names its file, where it returns something else."""
     try:
         drawn = task.draw(random_words, set)
     except UserError:

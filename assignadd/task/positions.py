@@ -1,4 +1,7 @@
-"""The role of each token of a sequence (operator, operands, their values, assigned numbers), and its answer."""
+"""The role of each token of a sequence (operator, operands, their values, assigned numbers), and its answer.
+
+Shapes: k operands; tokens are (M, B, T), or (B, T) for one model.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +71,7 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
 
 
 def _in_prefix(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, " T"]:
+    """Which positions are before the operator."""
     return torch.arange(task.length, device=tokens.device) < task.prefix
 
 
@@ -138,7 +142,7 @@ def as_in_training(task: Task, seen: Bool[Tensor, "..."], tokens: Int[Tensor, "*
     return could_be_trained
 
 
-# The roles in a task with two operands: those that at most one token of a sequence has, and all.
+# The roles in a task with two operands: those that at most one token of a sequence has, and below all of them.
 SINGLE_ROLES = (
     "equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable",
 )  # fmt: skip
@@ -151,7 +155,6 @@ class Positions:
     """The positions of every role in a batch of sequences, tokens (B, T)."""
 
     def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
-        """Finds the operands and the assigned numbers of every sequence."""
         self.task = task
         self.tokens = tokens
         self.roles = roles(task, tokens)
@@ -172,7 +175,7 @@ class Positions:
             return self.tokens == Vocabulary(self.task).pad
         if place == "variables":
             return _assignment_starts(self.task, self.tokens)
-        return position == self.position(str(place)).unsqueeze(1)
+        return position == self.position(str(place))[:, None]
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""

@@ -9,8 +9,7 @@ A sequence is a function of (seed, stream, step, row): see `randomness`. These a
     distractors    the variables of the other assignments, and their values
 
 The tensor operations here say what a sequence is. `numba_sampler` and `triton_sampler` draw the same integers in
-compiled code, except for tasks with hops or rebinding (`chains`). A test compares all of them with
-`tests/task/plain_sampler.py`, which draws one row in plain Python. Tokens are returned as (..., B, T); the operations
+compiled code, except for tasks with hops or rebinding (`chains`). Tokens are returned as (..., B, T); the operations
 keep B as the last axis, along which they are fast.
 """
 
@@ -76,7 +75,7 @@ class SamplingTables:
 
 
 class Sampler:
-    """Draws sequences of one kind for a stack of models, each with its own split, mix and seed.
+    """Draws training sequences, or those of an evaluation set, for a stack of models.
 
     `tasks` has one task per model, which may differ in the operation, the fractions and the mix; `seen` is (M, N, N),
     with an axis N for each operand. Sequences are those of `evalset`, or training sequences if it is None; `literals`
@@ -92,7 +91,6 @@ class Sampler:
         device: str | torch.device = "cpu",
         literals: Sequence[bool] | None = None,
     ):
-        """Makes the tables that sequences are drawn from, `SamplingTables`."""
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
@@ -147,10 +145,9 @@ class Sampler:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, by Numba or, on a GPU, Triton.
+        """The sampler in compiled code, by Numba or, on a GPU, Triton; None without a compiler.
 
-        None for subclasses and for tasks with hops or rebinding, which the compiled code does not cover, and without a
-        compiler.
+        Also None for subclasses and for tasks with hops or rebinding, which the compiled code does not cover.
         """
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
         if type(self) is not Sampler or self._chains or compiler is None or find_spec(compiler) is None:
@@ -174,26 +171,24 @@ class Sampler:
         """
         task, tables = self.task, self.tables
         k, T = task.operands, task.length
-
         n = self._n_assignments(kind, draw)
         slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
         # Operands: tokens and, for the distractors, the numbers of the variables in increasing order; then values.
         first_choice, n_choices = tables.kinds[kind].unbind(-1)
         choice = first_choice + self._choice(draw.below(n_choices), row)
-        in_order_and_tokens = tables.choices[choice]  # (..., B, 2 k)
-        in_order = in_order_and_tokens[..., :k].unbind(-1)
-        operands = in_order_and_tokens[..., k:].unbind(-1)
+        in_order, operands = tables.choices[choice].unflatten(-1, (2, k)).unbind(-2)  # (..., B, k) each
+        operand_tokens = operands.unbind(-1)
         pair = self._pair(draw.below(tables.n_pairs[:, None]), row)
         model = torch.arange(len(tables.pairs), device=pair.device)[:, None]
         *values, answer = tables.pairs[model, pair].unbind(-1)
 
         starts = self._assignment_starts(n, draw)
-        distractors = self._distractors(in_order, draw)
+        distractors = self._distractors(in_order.unbind(-1), draw)
         if self._chains:
-            left, right = self._chains.draw_assignments(n, operands, values, distractors, draw)
+            left, right = self._chains.draw_assignments(n, operand_tokens, values, distractors, draw)
         else:
-            left, right = self._assignments(slots, operands, values, distractors, draw)
+            left, right = self._assignments(slots, operand_tokens, values, distractors, draw)
 
         # Two spare positions after the sequence hold the assignments from the n-th on.
         tokens = torch.full((*n.shape[:-1], T + 2, n.shape[-1]), self.vocabulary.pad, device=n.device)
@@ -202,7 +197,7 @@ class Sampler:
         tokens[..., task.prefix, :] = self.vocabulary.plus
         for i in range(k):
             is_variable = (kind >> i & 1) > 0
-            tokens[..., task.prefix + 1 + i, :] = torch.where(is_variable, operands[i], values[i])
+            tokens[..., task.prefix + 1 + i, :] = torch.where(is_variable, operand_tokens[i], values[i])
         tokens[..., T - 1, :] = self.vocabulary.equals
         return Batch(tokens[..., :T, :].mT, answer)
 
@@ -233,11 +228,10 @@ class Sampler:
         n_taken = torch.zeros_like(n)
         slots: list[Tensor] = []
         for i in range(self.task.operands):
-            # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on. A
-            # literal draws too: where no slot is free, from one.
+            # A literal draws too: where no slot is free, from one.
             slot = draw.below((n - n_taken).clamp(min=1))
-            taken_slots = torch.stack(slots).sort(0).values if slots else ()
-            for taken_slot in taken_slots:
+            # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on.
+            for taken_slot in torch.stack(slots).sort(0).values if slots else ():
                 slot = slot + (slot >= taken_slot)
             is_variable = kind >> i & 1
             slots.append(torch.where(is_variable > 0, slot, most))
@@ -286,21 +280,21 @@ class Sampler:
     def _assignments(
         self,
         slots: Sequence[Tensor],
-        operands: Sequence[Tensor],
+        operand_tokens: Sequence[Tensor],
         values: Sequence[Tensor],
         distractors: Tensor,
         draw: Digits,
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
         """Variable and number of each assignment: those of the operands in their `slots`, distractors in the others.
 
-        `slots`, `operands` and `values` have an entry (*M, B) for each operand.
+        `slots`, `operand_tokens` and `values` have an entry (*M, B) for each operand.
         """
         most = self.task.max_assignments
         assignment = torch.arange(most, device=distractors.device)[:, None]
         n_operands_before = torch.stack([slot.unsqueeze(-2) < assignment for slot in slots]).sum(0)  # (..., most, B)
         left = distractors.gather(-2, assignment - n_operands_before)
         right = torch.stack([draw.below(self.task.modulus) for _ in range(most)], -2)
-        for slot, variable, value in zip(slots, operands, values, strict=True):
+        for slot, variable, value in zip(slots, operand_tokens, values, strict=True):
             is_operand = slot.unsqueeze(-2) == assignment  # nowhere for a literal, whose slot is past the end
             left = torch.where(is_operand, variable.unsqueeze(-2), left)
             right = torch.where(is_operand, value.unsqueeze(-2), right)
@@ -312,14 +306,14 @@ def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) ->
     choices: Choices = []
     for kind in kinds(task):
         n_vars = kind.bit_count()
-        if n_vars * per_variable > task.max_assignments:
+        fits = n_vars * per_variable <= task.max_assignments
+        if not fits or (evalset and n_vars != evalset.n_vars):
             choices.append([])
-        elif evalset is None:
-            choices.append(operand_choices(task, kind, n_banned=0))
-        elif n_vars != evalset.n_vars:
-            choices.append([])
+        elif evalset:
+            possible = operand_choices(task, kind, evalset.n_banned)
+            choices.append([choice for choice in possible if evalset.allows(choice)])
         else:
-            choices.append([c for c in operand_choices(task, kind, evalset.n_banned) if evalset.allows(c)])
+            choices.append(operand_choices(task, kind, n_banned=0))
     return choices
 
 

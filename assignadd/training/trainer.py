@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
 SEQUENCES_AHEAD = 131_072
 OWN_SEQUENCES_AHEAD = 16_384  # of a task of the user's own, which may take more memory to draw
 MOST_STEPS_AHEAD = 256
-# The numbers of two settings in glibc's malloc.h.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-MB = 1 << 20
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # two settings of glibc's malloc.h
+MB = 1 << 20  # in bytes
 
 
 def prepare(device: str, threads: int, config: Config) -> None:
@@ -49,10 +49,7 @@ def prepare(device: str, threads: int, config: Config) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Has the C library keep freed memory for the next tensor; to get it from the system again costs page faults.
-
-    Only glibc has such settings (`man mallopt`).
-    """
+    """Has glibc keep freed memory for the next tensor (`man mallopt`); to get it from the system again takes time."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, 32 * MB)  # from this size on a block is taken from the system directly
@@ -62,12 +59,11 @@ def _keep_freed_memory() -> None:
 class Group:
     """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step.
 
-    `configs` and `seen`, the splits, are one for each model. `placed` returns a tensor's copy in the memory where it is
-    to stay: memory shared between processes, if the models train in another process.
+    There is a configuration and a split (`seen`) for each model. `placed` returns a tensor's copy in the memory where
+    it is to stay: memory shared between processes, if the models train in another process.
     """
 
     def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
-        """Makes what training needs: gradient, moments, rates, sampler, and tensors for step and losses."""
         device = stack.flat.device
         optims = [config.optim for config in configs]
         self.stack = Stack(stack.config, placed(stack.flat))
@@ -114,7 +110,7 @@ class Group:
         return bool((self.diverged_at >= 0).all())
 
     def update(self, batch: Batch) -> None:
-        """Takes one step. A model whose loss is not finite stops before its update and keeps its weights."""
+        """Takes a step on tokens (M, B, T). A model whose loss is not finite stops and keeps its weights."""
         weights_before = self.stack.flat.clone() if self._frozen else None
         gradient = self.gradient
         if isinstance(gradient, TensorGradient):
@@ -124,17 +120,13 @@ class Group:
             self.step.add_(1)
             gradient.kernels.adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
         else:
-            one_batch = Batch(batch.tokens.unsqueeze(0), batch.labels.unsqueeze(0))  # (1, 1, B, T)
-            self._take_compiled_steps(gradient, one_batch)
+            self._take_compiled_steps(gradient, Batch(batch.tokens[None], batch.labels[None]))
             self.step.add_(1)
         if self._frozen and weights_before is not None:
             self._frozen.restore(self.step, self.stack.flat, weights_before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code.
-
-        The caller adds n to `self.step`.
-        """
+        """Takes a step with each of these batches, (n, 1, B, T), in one call; the caller adds n to `self.step`."""
         first = int(self.step)
         rates = self._rates(torch.arange(first, first + len(batches.tokens)))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)
@@ -162,11 +154,11 @@ class Group:
             steps = torch.arange(start, start + self.steps_ahead, device=self.step.device).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
         _, batches = self._drawn
-        part = slice(first - start, last - start)
-        return Batch(batches.tokens[part], batches.labels[part])
+        asked_for = slice(first - start, last - start)
+        return Batch(batches.tokens[asked_for], batches.labels[asked_for])
 
     def _captured_step(self) -> CapturedStep | None:
-        """The CUDA graphs of a training step of this group, captured at the first call.
+        """The CUDA graphs of a training step, captured at the first call.
 
         None for a network of the user's own of which no graph can be made.
         """
@@ -187,12 +179,14 @@ class Group:
         return self._captured
 
 
-# A function that measures models at a step: (models on their device, the step) -> measures by name, a dict per model.
 Observe = Callable[[Stack, int], list[dict[str, Any]]]
-# A function that makes an `Observe`: (the configuration of each model, their splits on the models' device) -> the
-# function that measures them. If the observer has a true attribute `at_every_evaluation` (`measures.own`), the models
-# are measured at every evaluation; otherwise when measures are due.
+"""Measures models at a step: (models on their device, the step) -> measures by name, a dict per model."""
 Observer = Callable[[Sequence[Config], Tensor], Observe]
+"""Makes an `Observe`: (the configuration of each model, their splits on the models' device) -> what measures them.
+
+With a true attribute `at_every_evaluation` the models are measured at every evaluation, otherwise when measures are due.
+With a true attribute `takes_stacks` all models of a process are measured together, otherwise each group.
+"""
 
 
 @dataclass(frozen=True)
@@ -236,14 +230,13 @@ class Trainer:
         threads: int = 1,
         observe: Observer | None = None,
     ):
-        """Makes the groups and their exams, and starts the processes in which they train."""
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
         parts = computed_together(device, len(configs))  # the models of each group
         processes = min(threads, len(parts)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
-        init_seeds = [model_config.seed.init or 0 for model_config in configs]
-        scales = [model_config.model.init_scale for model_config in configs]
+        init_seeds = [of_model.seed.init or 0 for of_model in configs]
+        scales = [of_model.model.init_scale for of_model in configs]
         stack = initial_stack(config, init_seeds, scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         sets, n = recorded_sets(config.task), config.record.eval_sequences
@@ -286,29 +279,21 @@ class Trainer:
         self._pool.call("advance", steps)
 
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
-        """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
+        """A row for each model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
-        If `with_measures`, also the measures that the observer takes, if there is one. An observer that is called at
-        every evaluation (`Observer`) adds them always.
+        If `with_measures`, or if the observer measures at every evaluation, also its measures.
         """
-        accuracies = [accuracy for of_group in self._pool.call("accuracies") for accuracy in of_group]
-        measures: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
+        accuracies, losses, diverged_at = chain(*self._pool.call("accuracies")), self.losses, self.diverged_at
+        for index, accuracy in enumerate(accuracies):
+            loss = losses[index] if math.isfinite(losses[index]) else None
+            rows.append({
+                "step": self.step, "model": index, "seed": self.members[index].seed, "loss": loss,
+                "diverged_at": diverged_at[index], "accuracy": accuracy,
+            })  # fmt: skip
         if self._observes and (with_measures or self._always_observes):
-            measures = [of_model for of_group in self._pool.call("measures") for of_model in of_group]
-        step, losses, diverged_at = self.step, self.losses, self.diverged_at
-        rows = []
-        for index, member in enumerate(self.members):
-            row: dict[str, object] = {
-                "step": step,
-                "model": index,
-                "seed": member.seed,
-                "loss": losses[index] if math.isfinite(losses[index]) else None,
-                "diverged_at": diverged_at[index],
-                "accuracy": accuracies[index],
-            }
-            if measures:
-                row["measures"] = measures[index]
-            rows.append(row)
+            for row, measures in zip(rows, chain(*self._pool.call("measures")), strict=True):
+                row["measures"] = measures
         return rows
 
     def stack(self) -> Stack:
@@ -318,12 +303,9 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """A copy of all that training needs to go on, by name (`Group.state`), on the CPU."""
         of_groups = [group.state() for group in self.groups]
-        state = {}
-        for name in of_groups[0]:
-            if name != "step":
-                state[name] = torch.cat([of_group[name] for of_group in of_groups]).cpu()
-        state["step"] = of_groups[0]["step"].cpu().clone()  # the same in all groups
-        return state
+        step = of_groups[0]["step"].cpu().clone()  # the same in all groups
+        names = of_groups[0].keys() - {"step"}
+        return {name: torch.cat([of_group[name] for of_group in of_groups]).cpu() for name in names} | {"step": step}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Goes back to what `state` returned earlier; raises a RunError where that does not fit these models."""
