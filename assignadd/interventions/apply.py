@@ -86,10 +86,8 @@ def donors_of(run: Run, step: int) -> Donors:
     """
 
     def donor(swap: Swap, index: int) -> Stack:
-        if swap.run is None:
-            donor_run, donor_step = run, step if swap.step is None else swap.step
-        else:
-            donor_run, donor_step = open_run(swap.run), swap.step  # None is the newest checkpoint
+        donor_run = run if swap.run is None else open_run(swap.run)
+        donor_step = step if swap.run is None and swap.step is None else swap.step  # None is the newest checkpoint
         if swap.run is not None or swap.seed is not None:
             index = donor_run.index_of(swap.seed)
         _, model = donor_run.model_at(donor_step, index)

@@ -156,9 +156,8 @@ class Chains:
         if links is not None:
             n_links = torch.full_like(n_links, links)
         is_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
-        if twice is None:
-            is_twice = is_twice & (n_links + 2 <= available)
-        else:
+        is_twice &= n_links + 2 <= available
+        if twice is not None:
             is_twice = torch.full_like(is_twice, twice)
         n_before = draw.below(n_links + 1)
         size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)

@@ -184,8 +184,8 @@ Observe = Callable[[Stack, int], list[dict[str, Any]]]
 Observer = Callable[[Sequence[Config], Tensor], Observe]
 """Makes an `Observe`: (the configuration of each model, their splits on the models' device) -> what measures them.
 
-With a true attribute `at_every_evaluation` the models are measured at every evaluation, otherwise when measures are due.
-With a true attribute `takes_stacks` all models of a process are measured together, otherwise each group.
+If its attribute `at_every_evaluation` is true, it measures at every evaluation, otherwise when measures are due;
+if `takes_stacks` is true, it measures all models of a process together, otherwise each group.
 """
 
 
