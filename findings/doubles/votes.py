@@ -11,7 +11,6 @@ logit is the same at every distance.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,51 +34,37 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class PairLogits:
-    """What one network gives for every pair of literals, in one context each."""
-
-    logits: Tensor  # (N, N, N): first operand, second operand, answer
-    votes: Tensor  # (2, N, N): place of the operand, operand, answer; with mean 0 over the answers
-
-    def without_votes(self, doubles: Tensor) -> Tensor:
-        """The logits without the votes of n for n + n at either place; `doubles` (N,) are the answers n + n."""
-        index = doubles.expand(2, -1)[..., None]
-        removed = torch.zeros_like(self.votes).scatter_(-1, index, self.votes.gather(-1, index))
-        return self.logits - removed[0][:, None] - removed[1]
-
-
-def pair_logits(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[PairLogits]:
-    """Logits and votes of each network on every pair of literals."""
-    require(stack.config, "the votes of the operands")
-    N, tokens, of_models = stack.config.task.modulus, every_pair(configs, seen, 0).tokens, []
-    for model, sequences in zip(stack, tokens, strict=True):
-        trace = LastLayer(model).trace(sequences)
-        readout = model["blocks.1.mlp.W_in"][0] @ model["blocks.1.mlp.W_out"][0] @ model.W_U[0] / 2 + model.W_U[0]
-        linear = ((trace.resid_mid - trace.resid_mid.mean(0)) @ readout).view(N, N, N)
-        votes = torch.stack([linear.mean(1), linear.mean(0)])
-        of_models.append(PairLogits(trace.logits.view(N, N, N), votes - votes.mean(-1, keepdim=True)))
-    return of_models
+def logits_and_votes(model: Stack, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits of one network on every pair of literals (N, N, N), by first operand, second operand and answer, and
+    the votes (2, N, N), by place of the operand, operand and answer; votes have the mean 0 over the answers."""
+    N, trace = model.config.task.modulus, LastLayer(model).trace(tokens)
+    readout = model["blocks.1.mlp.W_in"][0] @ model["blocks.1.mlp.W_out"][0] @ model.W_U[0] / 2 + model.W_U[0]
+    linear = ((trace.resid_mid - trace.resid_mid.mean(0)) @ readout).view(N, N, N)
+    votes = torch.stack([linear.mean(1), linear.mean(0)])
+    return trace.logits.view(N, N, N), votes - votes.mean(-1, keepdim=True)
 
 
 def doubles_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, float]]:
     """For each network, its accuracy on held-out doubles with and without votes, and the votes for doubles."""
-    task, rows = stack.config.task, []
-    n = torch.arange(task.modulus, device=seen.device)
-    answers = answer_of(task, (n[:, None], n))
-    doubles, others = answers.diagonal(), ~torch.eye(len(n), dtype=torch.bool, device=n.device)
-    for pairs, split in zip(pair_logits(stack, configs, seen), seen, strict=True):
+    require(stack.config, "the votes of the operands")
+    n, rows = torch.arange(stack.config.task.modulus, device=seen.device), []
+    answers = answer_of(stack.config.task, (n[:, None], n))  # (N, N)
+    doubles, others = answers.diagonal(), n[:, None] != n
+    is_double = doubles[:, None] == n  # (N, N): whether an answer is twice the operand
+    for model, tokens, split in zip(stack, every_pair(configs, seen, 0).tokens, seen, strict=True):
+        logits, votes = logits_and_votes(model, tokens)
+        first, second = votes * is_double  # the votes of n for n + n, at either place
         held_out = ~split.diagonal()
-        right = pairs.logits.argmax(-1) == answers
-        right_without_votes = pairs.without_votes(doubles).argmax(-1) == answers
-        votes = (pairs.votes / pairs.votes.std())[:, n, doubles].mean(0)
+        right = logits.argmax(-1) == answers
+        right_without_votes = (logits - first[:, None] - second).argmax(-1) == answers
+        for_doubles = (votes / votes.std())[:, n, doubles].mean(0)
         row = {
             HELD_OUT_DOUBLES: _mean(right.diagonal()[held_out]),
             WITHOUT_VOTES: _mean(right_without_votes.diagonal()[held_out]),
             OTHERS_WITHOUT_VOTES: _mean(right_without_votes[others]),
-            VOTE_HELD_OUT: _mean(votes[held_out]),
-            VOTE_SEEN: _mean(votes[~held_out]),
-            DISTANCE_IRRELEVANCE: distance_irrelevance(pairs.logits.gather(-1, answers[..., None]).squeeze(-1)),
+            VOTE_HELD_OUT: _mean(for_doubles[held_out]),
+            VOTE_SEEN: _mean(for_doubles[~held_out]),
+            DISTANCE_IRRELEVANCE: distance_irrelevance(logits.gather(-1, answers[..., None]).squeeze(-1)),
         }
         rows.append({name: value for name, value in row.items() if math.isfinite(value)})
     return rows

@@ -7,10 +7,10 @@ although every other two variables do, in one order or in both.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
+from statistics import fmean
 from typing import Any
 
 import polars
-import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -18,7 +18,7 @@ from assignadd import Config
 from assignadd.figure import COLORS
 from assignadd.model import Exam, Stack
 from assignadd.study import BASE, Cell, Study, StudyTable, final_column, mean, share
-from assignadd.task import EvalSet
+from assignadd.task import EvalSet, Task
 
 DRAWS = range(10_000, 10_200)
 # Sequences of each pair of variables.
@@ -36,22 +36,23 @@ MEANINGS = {
 }
 
 
+def never_meet(task: Task, pair: str) -> bool:
+    """Whether training never lets the two variables of a pair such as "a + b" meet, in neither order."""
+    return any({pair[0], pair[4]} <= set(banned) for banned in task.bans)
+
+
 def pair_accuracies(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, float]]:
     """Accuracy on v + w for every v and w of which one is in a banned slot, and the means over two kinds of pairs."""
-    task = stack.config.task
-    sets, never = [], []
+    task, sets = stack.config.task, []
     for first, second in permutations(range(task.n_vars), 2):
         v, w = task.variables[first], task.variables[second]
         if (v in task.banned_first) + (w in task.banned_second) == 1:
             sets.append(EvalSet(f"{v} + {w}", 2, "seen", 1, (first, second)))
-            never.append({v, w} <= set(task.banned_first) or {v, w} <= set(task.banned_second))
-    accuracies = Exam(configs, seen, sets, SEQUENCES, seen.device, DRAWS[0]).accuracies(stack)
-    is_never = torch.tensor(never)
     rows = []
-    for row in accuracies:
-        values = torch.tensor(list(row.values()), dtype=torch.float64)
-        never_meet, meet = float(values[is_never].mean()), float(values[~is_never].mean())
-        rows.append(row | {NEVER: never_meet, MEET: meet, DIFFERENCE: meet - never_meet})
+    for row in Exam(configs, seen, sets, SEQUENCES, seen.device, DRAWS[0]).accuracies(stack):
+        of_never = fmean(accuracy for pair, accuracy in row.items() if never_meet(task, pair))
+        of_meet = fmean(accuracy for pair, accuracy in row.items() if not never_meet(task, pair))
+        rows.append(row | {NEVER: of_never, MEET: of_meet, DIFFERENCE: of_meet - of_never})
     return rows
 
 
@@ -92,20 +93,18 @@ SIZE = (6.5, 2.8)
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """For every pair of variables of which one is in a banned slot, how many of the networks that bind fail on it."""
-    table = tables[STUDY.name]
-    pairs = [name for name in table.frame.columns if " + " in name]
-    fails = {name: int((table.values(LOW_RATE, name, "binds") < FAILS).sum()) for name in pairs}
-    ordered = sorted(pairs, key=lambda name: -fails[name])
-    task = STUDY.base.task
-    never = [any({name[0], name[4]} <= set(banned) for banned in task.bans) for name in ordered]
-    axes = figure.subplots()
-    colors = [COLORS.vermilion if never_meet else COLORS.grey for never_meet in never]
-    axes.bar(range(len(ordered)), [fails[name] for name in ordered], color=colors)
+    table, axes = tables[STUDY.name], figure.subplots()
+    accuracies = {name: table.values(LOW_RATE, name, "binds") for name in table.frame.columns if " + " in name}
+    fails = {name: int((values < FAILS).sum()) for name, values in accuracies.items()}
+    ordered = sorted(fails, key=lambda name: -fails[name])
+    for is_never, color, label in (
+        (True, COLORS.vermilion, "variables that never meet in training"),
+        (False, COLORS.grey, "variables that meet, in the other order"),
+    ):
+        places = [i for i, name in enumerate(ordered) if never_meet(STUDY.base.task, name) is is_never]
+        axes.bar(places, [fails[ordered[i]] for i in places], color=color, label=label)
     axes.set_xticks(range(len(ordered)), [name[:5] for name in ordered], rotation=90, fontsize=6)
-    axes.bar([0], [0], color=COLORS.vermilion, label="variables that never meet in training")
-    axes.bar([0], [0], color=COLORS.grey, label="variables that meet, in the other order")
     axes.legend()
-    networks = len(table.values(LOW_RATE, pairs[0], "binds"))
-    axes.set_ylabel(f"networks of {networks} that fail")
+    axes.set_ylabel(f"networks of {len(accuracies[ordered[0]])} that fail")
     axes.set_xlabel("sum of two variables, one in a banned slot")
     axes.set_yticks(range(1 + max(fails.values())))
