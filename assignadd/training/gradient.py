@@ -181,14 +181,11 @@ def answer_losses(
     `weights` are those of `answer`, each with the axis M; `vocabulary` are all tokens, (K,).
     """
 
-    def model_logits(model_weights: dict[str, Tensor], model_rows: Tensor) -> Tensor:
-        """The answer logits of one model, (B, N), from its one-hot rows (B, T, K)."""
-        return functional_call(answer, model_weights, (model_rows,))
-
     # The sampler's tokens are in another order in memory on a GPU, and activations would inherit it.
     is_token = tokens.contiguous().unsqueeze(-1) == vocabulary  # (M, B, T, K)
     rows = is_token.to(weights["model.embed.W_E"].dtype)
-    logits = vmap(model_logits)(weights, rows)  # (M, B, N)
+    # A lambda: torch 2.11 does not compile a function with annotations that is defined in here (Python 3.12).
+    logits = vmap(lambda of_model, its_rows: functional_call(answer, of_model, (its_rows,)))(weights, rows)  # (M, B, N)
     if answer.loss_in_float64:
         logits = logits.double()
     return mean_losses(logits, labels)

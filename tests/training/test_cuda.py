@@ -344,7 +344,7 @@ class Tanh(torch.nn.Module):
     def forward(self, tokens):
         x = self.mix(self.embedding(tokens).cumsum(1)).tanh()
         if self.note:
-            x = x * torch.tensor([1.0] * 8).double().to(x.device)  # waits for the device
+            x = x * torch.tensor([1.0] * 8).to(x)  # waits for the device
         return self.out(x)
 
 
