@@ -244,7 +244,7 @@ PATCHES = (
           "interventions/test_apply.py"),
     Patch("no-keys", "interventions/apply.py", "lambda pattern: pattern.nan_to_num(0.0)", "lambda pattern: pattern",
           "interventions/test_apply.py -k without_keys"),
-    Patch("swapped-layer", "interventions/apply.py", "int(match[2]) - 1", "int(match[2])",
+    Patch("swapped-layer", "training/schedule.py", "int(layer) - 1", "int(layer)",
           "interventions/test_apply.py -k swap"),
     Patch("numerals", "interventions/specification.py", 'NUMERAL = "0|[1-9]', 'NUMERAL = "[0-9]+|[1-9]',
           "interventions/test_specification.py"),

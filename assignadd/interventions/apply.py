@@ -8,7 +8,6 @@ swap takes the weights of one component from another checkpoint, seed or run. Th
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
 import torch
@@ -16,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.specification import COMPONENT, Cut, Intervention, Pattern, Replace, Swap
+from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
 from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack
@@ -26,6 +25,7 @@ from assignadd.task.positions import SINGLE_ROLES, Positions
 from assignadd.task.randomness import REFERENCE_STEP, Stream, permutation
 from assignadd.task.sampler import Sampler
 from assignadd.task.text import parse
+from assignadd.training.schedule import shapes_of_part
 
 Donors = Callable[[Swap, int], Stack]
 """Returns the model (a stack with M = 1) that a swap takes weights from, given the index of the edited model."""
@@ -86,12 +86,11 @@ def donors_of(run: Run, step: int) -> Donors:
     """
 
     def donor(swap: Swap, index: int) -> Stack:
-        donor_run = run if swap.run is None else open_run(swap.run)
-        donor_step = step if swap.run is None and swap.step is None else swap.step  # None is the newest checkpoint
-        if swap.run is not None or swap.seed is not None:
-            index = donor_run.index_of(swap.seed)
-        _, model = donor_run.model_at(donor_step, index)
-        return model
+        if swap.run is None:
+            donor_index = index if swap.seed is None else run.index_of(swap.seed)
+            return run.model_at(step if swap.step is None else swap.step, donor_index)[1]
+        donor_run = open_run(swap.run)
+        return donor_run.model_at(swap.step, donor_run.index_of(swap.seed))[1]
 
     return donor
 
@@ -99,7 +98,8 @@ def donors_of(run: Run, step: int) -> Donors:
 def swapped(model: Stack, donor: Stack, component: str) -> Stack:
     """A copy of the model with the weights of one component taken from another model, the donor."""
     result = model.clone()
-    names = [name for name in result.weights if name.startswith(_component_weights(component))]
+    part = component if component in ("embed", "unembed") else component.upper()  # settings write QK1, components qk1
+    names = shapes_of_part(model.config, part)
     if not names:
         raise ConfigError("component", component, "a component that this model has")
     for name in names:
@@ -109,26 +109,12 @@ def swapped(model: Stack, donor: Stack, component: str) -> Stack:
     return result
 
 
-def _component_weights(component: str) -> tuple[str, ...]:
-    """The beginnings of the names of a component's weights and biases; none if there is no such component."""
-    match = re.fullmatch(COMPONENT, component)
-    if match is None:
-        return ()
-    if match[1] is None:
-        return {"embed": ("embed.", "pos_embed."), "unembed": ("unembed.",)}[component]
-    block = f"blocks.{int(match[2]) - 1}"  # blocks count from 0, components from 1
-    if match[1] == "mlp":
-        return (f"{block}.mlp.",)
-    return tuple(f"{block}.attn.{kind}_{letter}" for letter in match[1].upper() for kind in "Wb")  # W_Q, b_Q, W_K, b_K
-
-
 def matches(intervention: Intervention, positions: Positions) -> bool:
     """Whether there is anything in these sequences that an intervention acts on."""
     if isinstance(intervention, Swap):  # acts on the weights
         return True
     if isinstance(intervention, Cut):
-        # The lower triangle: no query attends to a later key.
-        return bool(_edges(intervention, positions).tril().any())
+        return bool(_edges(intervention, positions).tril().any())  # no query attends to a later key
     if isinstance(intervention, Pattern):
         return bool(positions.mask(intervention.query).any())
     return bool(positions.any_of(intervention.positions).any())

@@ -24,11 +24,6 @@ from assignadd.task.randomness import DIGIT_SPACE, Digits
 from assignadd.task.vocabulary import Vocabulary
 
 
-def has_chains(task: Task) -> bool:
-    """Whether sequences of this task are drawn here: not in the paper's task."""
-    return task.hops > 0 or task.rebinding > 0
-
-
 class Groups(NamedTuple):
     """The groups of each sequence: first those of the operands, then those of distractors; some may be empty."""
 

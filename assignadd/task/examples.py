@@ -31,19 +31,11 @@ def fitted(text: str, task: Task) -> list[int] | None:
     try:
         return parse(text.replace("+", task.sign), task)
     except ParseError:  # the task is another one than the paper's
-        shorter = _shortened(text, task)
-        return None if shorter is None else parse(shorter, task, PADDING)
-
-
-def _shortened(text: str, task: Task) -> str | None:
-    """A sequence of the paper, in text form, with as many assignments as fit the task and its numbers mod N.
-
-    None if the variable of an operand cannot be assigned.
-    """
+        pass
     paper = Vocabulary(PAPER)
     tokens = parse(text, PAPER)
     values = assignments(tokens, PAPER)  # the number of each variable
-    operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]  # as `fitted` says
+    operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
     variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # operands first
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
@@ -54,7 +46,8 @@ def _shortened(text: str, task: Task) -> str | None:
     for variable, letter in zip(variables, letters, strict=True):
         word_of[variable] = letter if letter in task.variables else next(free)
     parts = [f"{word_of[variable]}={word_of[number]}" for variable, number in values.items() if variable in variables]
-    return ", ".join([*parts, f"{task.sign.join(word_of[operand] for operand in operands)}=?"])
+    question = f"{task.sign.join(word_of[operand] for operand in operands)}=?"
+    return parse(", ".join([*parts, question]), task, PADDING)
 
 
 def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
@@ -73,8 +66,7 @@ def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
 
     The letters are the first four that are allowed in the first slot in training (c, d, e, f in the preset `paper`); a
-    smaller task has fewer assignments. On the paper's network, templates with other numbers, positions and values of
-    the assignments have matched cosines of .96 to .99 and mismatched ones of .09 to .14.
+    smaller task has fewer assignments.
     """
     if task.operands != 2:
         raise ConfigError("task.operands", task.operands, "2 for sequences with every pair of numbers")

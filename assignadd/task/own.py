@@ -140,9 +140,8 @@ def register(task: OwnTask | str | Path) -> TaskFile:
         if not hasattr(user_task, attribute):
             raise UserError(f"{source.name}: a task has {', '.join(ATTRIBUTES)}; no {attribute} here")
     if isinstance(user_task, type):
-        raise UserError(
-            f"{source.name}: expected a task, not the class {user_task.__name__}: {NAME} = {user_task.__name__}()"
-        )
+        kind = user_task.__name__
+        raise UserError(f"{source.name}: expected a task, not the class {kind}: {NAME} = {kind}()")
     names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
     _, answers = _draw(user_task, source.name, RandomWords(1), TRAIN)
     file = TaskFile(
@@ -162,10 +161,8 @@ def register(task: OwnTask | str | Path) -> TaskFile:
 def registered(file: TaskFile) -> Registered:
     """The task that `file` describes, and its text; a UserError if the user has not named it in this process."""
     if file not in _registered:
-        raise UserError(
-            f"this needs the task {file!r}, which is not executed by itself: "
-            f"name its file with --task {file.name}, in Python with task={file.name!r}"
-        )
+        how = f"name its file with --task {file.name}, in Python with task={file.name!r}"
+        raise UserError(f"this needs the task {file!r}, which is not executed by itself: {how}")
     return _registered[file]
 
 
@@ -173,17 +170,10 @@ def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, 
     """The first sequences of a set; a UserError if they depend on more than the words of their row."""
     rows = torch.arange(ROWS_TRIED)
     drawn = _draw_checked(task, file, RandomWords(rows), name)
-    if not all(map(torch.equal, drawn, _draw_checked(task, file, RandomWords(rows), name))):
-        raise UserError(
-            f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: "
-            "take all random numbers from words"
-        )
-    drawn_without_three = _draw_checked(task, file, RandomWords(rows[3:]), name)
-    if not all(torch.equal(a[3:], b) for a, b in zip(drawn, drawn_without_three, strict=True)):
-        raise UserError(
-            f"{file.name}: a sequence of draw(words, {name!r}) depends on the others: "
-            "compute each row from its own words"
-        )
+    for first, advice in ((0, "take all random numbers from words"), (3, "compute each row from its own words")):
+        again = _draw_checked(task, file, RandomWords(rows[first:]), name)
+        if not all(torch.equal(a[first:], b) for a, b in zip(drawn, again, strict=True)):
+            raise UserError(f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: {advice}")
     return drawn
 
 
@@ -196,9 +186,8 @@ def _draw(task: OwnTask, name: str, random_words: RandomWords, set: str) -> tupl
     except Exception as error:
         raise UserError(f"{name}: draw(words, {set!r}) raised {type(error).__name__}: {error}") from error
     if not isinstance(drawn, tuple | list) or len(drawn) != 2 or not all(isinstance(part, Tensor) for part in drawn):
-        raise UserError(
-            f"{name}: draw(words, {set!r}) returned {type(drawn).__name__}: expected tokens and answers, two tensors"
-        )
+        returned = type(drawn).__name__
+        raise UserError(f"{name}: draw(words, {set!r}) returned {returned}: expected tokens and answers, two tensors")
     return drawn[0], drawn[1]
 
 

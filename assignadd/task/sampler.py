@@ -29,15 +29,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from assignadd.config import Task
 from assignadd.task.arithmetic import answer_of, tuple_values
-from assignadd.task.chains import Chains, has_chains
+from assignadd.task.chains import Chains
 from assignadd.task.evalsets import LITERAL, EvalSet, PairKind, kinds, operand_choices
 from assignadd.task.randomness import Digits, Stream, word_of_each_draw, words
 from assignadd.task.splits import EmptySetError as EmptySetError
-from assignadd.task.splits import pair_codes
+from assignadd.task.splits import pair_mask
 from assignadd.task.vocabulary import Vocabulary
-
-Choices = list[list[tuple[int, ...]]]
-"""For each kind, the operands that its sequences may have."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class Sampler:
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
-        self._chains = Chains(task, evalset) if has_chains(task) else None
+        self._chains = Chains(task, evalset) if task.hops or task.rebinding else None
         self._per_variable = self._chains.per_variable if self._chains else 1
         """The least number of assignments for each operand that is a variable."""
         choices = _choices_of_kinds(task, evalset, self._per_variable)
@@ -129,8 +126,7 @@ class Sampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
-        is_same_for_all_models = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
-        if is_same_for_all_models and self._compiled is not None:
+        if self._compiled is not None:
             batch = Batch(*self._compiled.sample(step, rows, first_row))
         else:
             batch = self._sample_in_tensors(step, rows, first_row)
@@ -138,10 +134,9 @@ class Sampler:
 
     def _with_padding_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
         """The same sequences with all padding moved before the assignments, which keep their order."""
-        prefix = tokens[..., : self.task.prefix]
-        is_no_pad = (prefix != self.vocabulary.pad).long()
-        pads_first = is_no_pad.argsort(dim=-1, stable=True)
-        return torch.cat([prefix.gather(-1, pads_first), tokens[..., self.task.prefix :]], -1)
+        prefix, question = tokens[..., : self.task.prefix], tokens[..., self.task.prefix :]
+        pads_first = (prefix != self.vocabulary.pad).long().argsort(dim=-1, stable=True)
+        return torch.cat([prefix.gather(-1, pads_first), question], -1)
 
     @cached_property
     def _compiled(self) -> Any:
@@ -301,9 +296,12 @@ class Sampler:
         return left, right
 
 
-def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> Choices:
-    """For each kind, the operands that its sequences may have; none for a kind that the set does not have."""
-    choices: Choices = []
+def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> list[list[tuple[int, ...]]]:
+    """For each kind, the operands that its sequences may have; none for a kind that the set does not have.
+
+    A variable among the operands needs `per_variable` assignments at least.
+    """
+    choices: list[list[tuple[int, ...]]] = []
     for kind in kinds(task):
         n_vars = kind.bit_count()
         fits = n_vars * per_variable <= task.max_assignments
@@ -325,7 +323,7 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
     """
     codes_of_models = []
     for task, seen_of_model in zip(tasks, seen.cpu(), strict=True):
-        codes = pair_codes(seen_of_model, kind)
+        codes = pair_mask(seen_of_model, kind).flatten().nonzero().flatten()  # N n + m of each pair
         if weighted and task.doubles_weight != 1:
             n, m = tuple_values(codes, task.modulus, 2)
             codes = codes.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
@@ -340,7 +338,10 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
 
 
 def _thresholds(
-    tasks: Sequence[Task], choices: Choices, evalset: EvalSet | None, literals: Sequence[bool] | None
+    tasks: Sequence[Task],
+    choices: Sequence[Sequence[tuple[int, ...]]],
+    evalset: EvalSet | None,
+    literals: Sequence[bool] | None,
 ) -> Int[Tensor, "M kinds_1"]:
     """For each model, the cumulative shares of the kinds of sequences, times 2^32; without the last one, which is 2^32.
 
@@ -349,7 +350,7 @@ def _thresholds(
     equal_shares = [1.0] * len(choices)
     mixes = [task.mix if evalset is None else equal_shares for task in tasks]
     shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
-    shares[:, [not choices_of_kind for choices_of_kind in choices]] = 0  # no sequences of that kind
+    shares[:, [not of_kind for of_kind in choices]] = 0  # no sequences of that kind
     if literals is not None:
         shares[[not has_literals for has_literals in literals], 0] = 0  # kind 0 has no variables
     if not (shares.sum(1) > 0).all():
@@ -362,9 +363,9 @@ def _thresholds(
 
 
 class EveryAddition(Sampler):
-    """Draws every pair with every choice of operands: row r has pair r // choices and operands r % choices.
+    """Draws every pair with every choice of operands, for an evaluation set of one kind of sequences.
 
-    It is for an evaluation set of one kind of sequences, as the choices are counted over all kinds.
+    Row r has pair r // n and operands r % n, where n is the number of choices of operands.
     """
 
     @property
@@ -373,11 +374,11 @@ class EveryAddition(Sampler):
         return self.tables.n_pairs[:, None] * len(self.tables.choices)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """The choice of operands that is row r's turn, whatever was drawn; the draw is made all the same."""
+        """The choice of operands whose turn it is, whatever was drawn."""
         return (row % len(self.tables.choices)).expand_as(drawn)
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """The pair that is row r's turn; the last pair for rows from `n_rows` on."""
+        """The pair whose turn it is; the last pair for rows from `n_rows` on."""
         last_pair = self.tables.n_pairs[:, None] - 1
         return (row // len(self.tables.choices)).expand_as(drawn).minimum(last_pair)
 
@@ -386,5 +387,5 @@ class EveryPair(Sampler):
     """Draws every pair in turn: row r adds pair r modulo the number of pairs, with random operands and assignments."""
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """The pair that is row r's turn, whatever was drawn."""
+        """The pair whose turn it is, whatever was drawn."""
         return (row % self.tables.n_pairs[:, None]).expand_as(drawn)

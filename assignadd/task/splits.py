@@ -90,11 +90,6 @@ def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
     return masks[kind]
 
 
-def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:
-    """The pairs (n, m) of one kind as codes N n + m, in increasing order."""
-    return pair_mask(seen, kind).flatten().nonzero().flatten()
-
-
 def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
     """The number of pairs of one kind, with n + m and m + n counted once where the kind always has both."""
     n_pairs = int(pair_mask(seen, kind).sum())

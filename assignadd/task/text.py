@@ -1,8 +1,8 @@
 """Conversion between tokens and typed sequences in two forms (paper, figure token-seqs).
 
-The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD. Other
-operations have another sign (`SIGNS` of config/task.py), other tasks another number of operands: `a-b-3=?`, `b=?`. With
-hops a variable may be on the right of an assignment, `c=5, b=c, b+3=?`, with rebinding it may be assigned again.
+The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD. Tasks
+differ in the sign (`SIGNS` of config/task.py) and in the number of operands: `a-b-3=?`, `b=?`. With hops a variable may
+be on the right of an assignment, `c=5, b=c, b+3=?`, with rebinding it may be assigned again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ class ParseError(UserError, ValueError):
     """An error with the column (from 1) of the first mistake, what is expected there, and the word that is there."""
 
     def __init__(self, column: int, expected: str, word: str):
-        self.column = column
-        self.expected = expected
+        self.column, self.expected = column, expected
         beginning = word if len(word) <= 20 else word[:20] + "..."
-        shown = repr(beginning) if word else "the end"
-        super().__init__(f"column {column}: expected {expected}, got {shown}")
+        super().__init__(f"column {column}: expected {expected}, got {repr(beginning) if word else 'the end'}")
 
 
 def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[int]:  # noqa: B008 (Task is frozen)
@@ -48,12 +46,11 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 
 def with_assignment(text: str, task: Task) -> str | None:
     """Two numbers alone, such as `17+19=?`, with the assignment that every sequence has; None for any other text."""
-    addition = rf"\s*(?P<n>[0-9]+)\s*{re.escape(task.sign)}\s*(?P<m>[0-9]+)\s*(=\s*([?]\s*)?)?"
-    alone = re.fullmatch(addition, text, re.ASCII)
-    if alone is None or task.operands != 2:
+    addition = rf"\s*([0-9]+)\s*{re.escape(task.sign)}\s*([0-9]+)\s*(=\s*([?]\s*)?)?"
+    match = re.fullmatch(addition, text, re.ASCII)
+    if match is None or task.operands != 2:
         return None
-    vocabulary = Vocabulary(task)
-    return f"{vocabulary.name(vocabulary.first_variable)}=0, {alone['n']}{task.sign}{alone['m']}=?"
+    return f"{task.variables[0]}=0, {match[1]}{task.sign}{match[2]}=?"
 
 
 def render(tokens: Sequence[int], task: Task) -> str:
@@ -105,17 +102,18 @@ class _Reader:
     """Reads the words of a text one after another, each checked against what is allowed next."""
 
     def __init__(self, text: str, word_pattern: re.Pattern[str], task: Task):
-        """Splits the text into words with their columns, which are read from the first on."""
         self.task = task
         self.vocabulary = Vocabulary(task)
         self.numbers = {self.vocabulary.name(token): token for token in self.vocabulary.numbers}
         self.variables = {self.vocabulary.name(token): token for token in self.vocabulary.variables}
-        self.n_links: dict[str, int] = {}  # how many links each variable assigned so far is away from its number
+        self.tokens = self.numbers | self.variables
+        self.n_links: dict[str, int] = {}
+        """How many links each variable that is assigned so far is away from its number."""
         self._n_assignments = 0
         self.query_in_words = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
         words = [(match.start() + 1, match.group()) for match in word_pattern.finditer(text)]
         end = (len(text.rstrip()) + 1, "")
-        self._words = [*words, end, end, end]  # columns (from 1) and words; two words are looked ahead
+        self._words = [*words, end, end, end]  # columns (from 1) and words; `is_at_query` looks two words ahead
         self._next = 0  # the index of the next word
 
     @property
@@ -126,8 +124,7 @@ class _Reader:
     def is_at_query(self) -> bool:
         """Whether the question `x+y=` comes next, and not an assignment `v=n`.
 
-        The operator decides or, without one, whether the word can be an operand. With one operand there is no operator:
-        it is `v=?` if `=` is followed by `?` or the end.
+        With one operand there is no operator: the question is `v=?`, with `?` or the end after `=`.
         """
         (_, first), (_, second), (_, third) = self._words[self._next : self._next + 3]
         if self.task.operands == 1 and second == "=":
@@ -151,8 +148,7 @@ class _Reader:
     def assignment(self, sign: str | None) -> list[int]:
         """The two tokens of an assignment, with `sign` between them in the text form.
 
-        The variable must be new (except with rebinding), and its assignment must fit into the prefix. On the right is a
-        number or, with hops, another variable.
+        The variable must be new (except with rebinding); on the right is a number or, with hops, another variable.
         """
         if self.word in self.n_links and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
@@ -170,7 +166,7 @@ class _Reader:
         right = self.take([*self.numbers, *linked], expected)
         self.n_links[name] = self.n_links[right] + 1 if right in linked else 0
         self._n_assignments += 1
-        return [self.variables[name], self.numbers[right] if right in self.numbers else self.variables[right]]
+        return [self.tokens[name], self.tokens[right]]
 
     def query_tokens(self, sign: str | None) -> list[int]:
         """Reads operands and `=`, and returns operator, operands and `=`, as they stand in a sequence.
@@ -178,7 +174,6 @@ class _Reader:
         Operands are numbers or different variables that were assigned. In the text form `sign` is between them.
         """
         operands: list[int] = []
-        assigned = self.n_links.keys()
         used: list[str] = []  # the variables among the operands
         for i in range(self.task.operands):
             if i and sign is not None:
@@ -186,10 +181,10 @@ class _Reader:
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
             if used:
                 expected += f" other than {' and '.join(used)}"
-            word = self.take([*self.numbers, *(name for name in assigned if name not in used)], expected)
+            word = self.take(self.numbers.keys() | self.n_links.keys() - set(used), expected)
             if word in self.variables:
                 used.append(word)
-            operands.append(self.numbers[word] if word in self.numbers else self.variables[word])
+            operands.append(self.tokens[word])
         self.take(["="], "'='")
         return [self.vocabulary.plus, *operands, self.vocabulary.equals]
 

@@ -34,13 +34,9 @@ if TYPE_CHECKING:
 
 
 class TableGradient:
-    """Loss and gradient of a stack by the table forward and its backward pass, in tensor operations or on a GPU.
-
-    A call with a batch returns the loss of each model, (M,), and writes the gradients into `flat`, (M, P).
-    """
+    """Loss and gradient of a stack by the table forward and its backward pass, in tensor operations or on a GPU."""
 
     def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
-        """Makes the forward pass for this stack, and the memory for its gradients."""
         self.flat = torch.empty_like(stack.flat)
         # One model on a CPU has no axis M: plain matrix products are faster there than batched ones.
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"
@@ -59,20 +55,20 @@ class TableGradient:
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss of each model, (M,); writes the gradients."""
+        """The loss of each model, (M,); writes the gradients into `flat`, (M, P)."""
         tokens, labels = batch.tokens, batch.labels  # (M, B, T), (M, B)
         if self._alone:
             tokens, labels = tokens[0], labels[0]
         activations = self._forward(self._weights, tokens)
         losses, g_logits = self._cross_entropy(self._table.logits(activations), labels)
         self._table.backward(self._weights, activations, g_logits, self._grads)
-        return losses.view(-1)  # (M,)
+        return losses.view(-1)
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The function of logits and labels that returns mean cross entropy and gradient, as the settings ask for it.
+    """The function of logits and labels that returns mean cross entropy and its gradient by the logits.
 
-    It is that of the kernels, or one in double precision, whose results are rounded.
+    It is that of the kernels or, if the settings ask for it, one in double precision, whose results are rounded.
     """
     if not config.numerics.loss_in_float64:
         return kernels.cross_entropy
@@ -93,9 +89,8 @@ class AnswerFromRows(torch.nn.Module):
     """
 
     def __init__(self, config: Config):
-        """Makes a transformer, whose weights `answer_losses` replaces by those of each model."""
         super().__init__()
-        self.model = Transformer(config)
+        self.model = Transformer(config)  # `answer_losses` replaces its weights by those of each model
         self.loss_in_float64 = config.numerics.loss_in_float64
         self._everywhere = sizes_of(config.task).everywhere
         self._last = LastLayer(self.model)
@@ -111,13 +106,9 @@ class AnswerFromRows(torch.nn.Module):
 
 
 class ReferenceGradient:
-    """Loss and gradient of a stack of any architecture by autograd, compiled by torch on a GPU.
-
-    A call with a batch returns the loss of each model, (M,), and writes the gradients into `flat`, (M, P).
-    """
+    """Loss and gradient of a stack of any architecture by autograd, compiled by torch on a GPU."""
 
     def __init__(self, stack: Stack):
-        """Makes the memory for the gradients, and the weights that autograd differentiates by."""
         self.flat = torch.empty_like(stack.flat)
         self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
         # Tensors that autograd differentiates by, in the memory of the stack: an update of the stack changes them too.
@@ -137,12 +128,11 @@ class ReferenceGradient:
             self._loss = torch.compile(answer_losses, dynamic=False)
 
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss of each model, (M,); if torch cannot compile it, from then on without compiling."""
+        """The loss of each model, (M,); writes the gradients into `flat`, (M, P). Goes on where compiling fails."""
         try:
             return self._backward(batch)
         except Exception as error:
-            is_compiled = self._loss is not answer_losses
-            if not is_compiled:
+            if self._loss is answer_losses:
                 raise
             reason = " ".join(str(error).split())[:120]
             print(f"assignadd: torch.compile failed ({reason}); training goes on without it, slower", file=sys.stderr)
@@ -210,7 +200,7 @@ TensorGradient = TableGradient | ReferenceGradient
 
 
 def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> CompiledGradient | TensorGradient:
-    """The fastest function there is for loss and gradient of these models.
+    """The fastest function for loss and gradient of these models.
 
     Called with a batch, it returns the mean cross entropy of each model, (M,), and writes the gradients into its
     attribute `flat`, (M, P).

@@ -17,8 +17,13 @@ from assignadd.task.own import UserSampler, sampler_of
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 
-# How the names of a part's weights begin, after the name of its layer.
+# How the names of the weights of a part of a network begin, after `blocks.LAYER.` for a part of a layer.
 WEIGHTS = {
+    "all": ("",),
+    "none": (),
+    "W_E": ("embed.W_E",),
+    "embed": ("embed.", "pos_embed."),
+    "unembed": ("unembed.",),
     "QK": ("attn.W_Q", "attn.W_K", "attn.b_Q", "attn.b_K"),
     "OV": ("attn.W_V", "attn.W_O", "attn.b_V", "attn.b_O"),
     "MLP": ("mlp.",),
@@ -32,7 +37,6 @@ class Rates:
     """
 
     def __init__(self, optims: Sequence[Optim], device: torch.device):
-        """Stores the settings of each model as columns (M, 1)."""
         column = partial(torch.tensor, dtype=torch.float64, device=device)  # (M, 1)
         self.change = any(optim.warmup or optim.later_lr is not None for optim in optims)
         """Whether any rate ever changes."""
@@ -43,7 +47,7 @@ class Rates:
         self._weight_decay = column([[o.weight_decay] for o in optims])
 
     def __call__(self, step: Int[Tensor, "..."]) -> Float[Tensor, "M steps"]:
-        """The rates of the update that comes after `step` updates, (M, 1); or of several, after steps (steps,)."""
+        """The rate of each model at one or several steps, which count from 0."""
         base = torch.where(step < self._later_from, self._first, self._later)
         return base * ((step + 1) / self._warmup).clamp(max=1)
 
@@ -59,17 +63,12 @@ class Frozen:
     """The weights of each model that do not change, from which step and until which."""
 
     def __init__(self, configs: Sequence[Config], device: torch.device):
-        """Makes a mask of the weights of each model's frozen part, (M, P)."""
-        masks = torch.stack([_frozen_weights(config) for config in configs])
-        self._masks: Bool[Tensor, "M P"] = masks.to(device)
+        self._masks = torch.stack([_frozen_weights(config) for config in configs]).to(device)  # (M, P)
         self._from = torch.tensor([[c.optim.frozen_from] for c in configs], device=device)
         self._until = torch.tensor([[c.optim.frozen_until] for c in configs], device=device)
 
     def restore(self, count: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
-        """Undoes update number `count` in `flat`, where weights are frozen then; `before` are all weights before it.
-
-        Updates count from 1 and steps from 0: update number `count` is that of step `count - 1`.
-        """
+        """Undoes the update of step `count - 1` in `flat` where weights are frozen; `before` has those before it."""
         is_frozen = self._masks & (self._from < count) & (count <= self._until)  # (M, P)
         torch.where(is_frozen, before, flat, out=flat)
 
@@ -77,12 +76,11 @@ class Frozen:
 class SlotScores:
     """Adds a number to scores of layer 1 in some steps: those of `=` for operand slots that hold variables.
 
-    A constant has no gradient, so the backward pass, which reads the attention alone, needs no change. `step` holds the
-    number of the current step.
+    A constant has no gradient, so the backward pass, which reads the attention alone, needs no change. The tensor
+    `step` always holds the number of the current step.
     """
 
     def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
-        """Stores each model's score and steps, (M,), and where the operands stand in a sequence."""
         task, optims = configs[0].task, [config.optim for config in configs]
         vocabulary = Vocabulary(task)
         per_model = partial(torch.tensor, device=step.device)  # (M,)
@@ -127,8 +125,7 @@ class SlotScores:
 class LiteralsLater:
     """A sampler that draws as `at_first` before each model's step `literals_from`, and as `always` from then on.
 
-    `at_first` draws no sequences of literals alone for a model whose step is not 0. Both draw at every step, so that a
-    CUDA graph can be replayed.
+    Both draw at every step, so that a CUDA graph can be replayed.
     """
 
     def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):
@@ -140,9 +137,8 @@ class LiteralsLater:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         late, early = self._always.sample(step, rows), self._at_first.sample(step, rows)
         is_early = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
-        tokens = torch.where(is_early.unsqueeze(-1), early.tokens, late.tokens)
-        labels = torch.where(is_early, early.labels, late.labels)
-        return Batch(tokens, labels)
+        tokens = torch.where(is_early[..., None], early.tokens, late.tokens)
+        return Batch(tokens, torch.where(is_early, early.labels, late.labels))
 
 
 Drawing = Sampler | UserSampler | LiteralsLater
@@ -150,16 +146,14 @@ Drawing = Sampler | UserSampler | LiteralsLater
 
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
     """The models' frozen weights; None where no model ever has any."""
-    if all(_frozen_part(config.optim) == "none" for config in configs):
-        return None
-    return Frozen(configs, device)
+    has_any = any(config.optim.frozen != "none" and config.optim.frozen_until for config in configs)
+    return Frozen(configs, device) if has_any else None
 
 
 def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScores | None:
-    """The numbers that are added to scores of layer 1 at the step whose number `step` holds; None if there are none."""
-    if not any(config.optim.slot_score and config.optim.slot_score_until for config in configs):
-        return None
-    return SlotScores(configs, step)
+    """What is added to scores of layer 1 at the step whose number `step` holds; None where nothing ever is."""
+    has_any = any(config.optim.slot_score and config.optim.slot_score_until for config in configs)
+    return SlotScores(configs, step) if has_any else None
 
 
 def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Drawing:
@@ -170,35 +164,25 @@ def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.devi
     literals_from = [config.optim.literals_from for config in configs]
     if not any(literals_from) or isinstance(always, UserSampler):
         return always
-    has_literals = [first_step == 0 for first_step in literals_from]  # at first
-    at_first = Sampler(tasks, seen, seeds, device=device, literals=has_literals)
+    has_literals_at_first = [first_step == 0 for first_step in literals_from]
+    at_first = Sampler(tasks, seen, seeds, device=device, literals=has_literals_at_first)
     return LiteralsLater(always, at_first, literals_from)
 
 
 def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
-    """Name -> shape of the weights of a part of one model: QK1 or another, `all` of them, or `none`."""
-    shapes = weight_shapes(config)
-    if part == "all":
-        return shapes
-    prefixes: tuple[str, ...] = ()
-    if part == "W_E":
-        prefixes = ("embed.W_E",)
-    elif part != "none":
-        kind, layer = part[:-1], int(part[-1])
-        prefixes = tuple(f"blocks.{layer - 1}.{name}" for name in WEIGHTS[kind])
-    return {name: shape for name, shape in shapes.items() if name.startswith(prefixes)}
-
-
-def _frozen_part(optim: Optim) -> str:
-    """The part that is frozen at some step, such as QK1, or `none`."""
-    return optim.frozen if optim.frozen_until else "none"
+    """Name -> shape of the weights of a part of one model: such as W_E or QK1, `all` of them, or `none`."""
+    kind = part.rstrip("0123456789")
+    layer = part.removeprefix(kind)
+    block = f"blocks.{int(layer) - 1}." if layer else ""  # blocks count from 0, layers from 1
+    prefixes = tuple(block + prefix for prefix in WEIGHTS.get(kind, ()))
+    return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}
 
 
 def _frozen_weights(config: Config) -> Bool[Tensor, " P"]:
     """Which of a model's weights, in their order in memory, belong to its frozen part."""
-    frozen_names = shapes_of_part(config, _frozen_part(config.optim)).keys()
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     mask = torch.zeros(n_weights, dtype=torch.bool)
-    for name, part_of_mask in views(config, mask).items():
-        part_of_mask.fill_(name in frozen_names)
+    mask_of_weight = views(config, mask)
+    for name in shapes_of_part(config, config.optim.frozen):
+        mask_of_weight[name].fill_(True)
     return mask

@@ -52,8 +52,7 @@ def seconds_of(do: Callable[[], object]) -> float:
 def flops(config: Config, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward).
 
-    They are those of `TableForward`, even on a CPU, where some of these products are replaced by sums of a few rows
-    (`numba_vectors`) or by smaller products (`numba_step`): a step is then faster in comparison with its floor.
+    They are those of `TableForward`; the compiled step of a CPU replaces some of them by less work.
     """
     return 3 * forward_flops(config, config.optim.batch, device)  # backward takes twice as much as forward
 
@@ -69,38 +68,20 @@ def _table_products(config: Config, B: int, device: str) -> int:
     model, N = config.model, config.task.modulus
     d, H, dh, h = model.d_model, model.n_heads, model.d_head, model.d_mlp[-1] or 0
     C = Vocabulary(config.task).size + config.task.length
-    layer_1 = [
-        3 * C * d * H * dh,  # queries, keys and values
-        H * C * dh * C,  # scores
-        H * C * dh * d,  # outputs
-    ]
-    layer_2 = [
-        2 * d * dh * d,  # QK and OV
-        (C + 1) * d * d,  # queries
-        2 * C * d * (C + 1),  # scores of all pairs of rows
-        2 * C * d * d,  # outputs
-    ]
-    attention = [
-        B * 2 * C * (C + 1),  # scores of layer 2
-        B * (3 * C + 1) * d,  # residual before the MLP
-    ]
-    if H > 1:
+    of_tables = 3 * C * d * H * dh + H * C * dh * (C + d)  # of layer 1: queries, keys and values; scores, outputs
+    if H == 1:
+        of_tables += 2 * d * dh * d + (C + 1) * d * d  # of layer 2: QK and OV; queries
+        of_tables += 2 * C * d * (C + 1) + 2 * C * d * d  # scores of all pairs of rows; outputs
+        attention = 2 * C * (C + 1) + (3 * C + 1) * d  # scores of layer 2; residual before the MLP
+    else:
         n_key_rows = (1 + H) * C
-        layer_2 = [2 * n_key_rows * d * H * dh]  # keys and values
-        attention = [
-            B * (H * C + 1) * d,  # residual after layer 1
-            2 * B * d * H * dh,  # queries and outputs of layer 2
-            2 * H * B * n_key_rows * dh,  # scores of layer 2 and weighted values
-        ]
+        of_tables += 2 * n_key_rows * d * H * dh  # of layer 2: keys and values
+        attention = (H * C + 1) * d + 2 * d * H * dh  # residual after layer 1; queries and outputs of layer 2
+        attention += 2 * H * n_key_rows * dh  # scores of layer 2 and weighted values
     by_residual = B * h * d  # the neurons times W_out
     by_read_out = h * d * N + B * h * N  # W_out W_U, and the neurons times that
-    of_sequences = [
-        *attention,
-        B * d * h,  # neurons
-        by_residual if device == "cuda" else min(by_residual, by_read_out),
-        B * d * N,  # logits
-    ]
-    return sum(layer_1) + sum(layer_2) + sum(of_sequences)
+    after_mlp = by_residual if device == "cuda" else min(by_residual, by_read_out)
+    return of_tables + B * (attention + d * h + d * N) + after_mlp  # d * h for the neurons, d * N for the logits
 
 
 def _reference_products(config: Config, B: int) -> int:
@@ -137,9 +118,9 @@ def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[s
 def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
     """The time of a step, its floor and the rate of matrix products, by name, over one round of steps.
 
-    A round is the steps whose sequences are drawn together, so that drawing counts in full. A machine that others use
-    too is fast or slow for seconds at a time: after each part of the round matrix products are timed, and `after_part`
-    is called with the number of the part, to time something else.
+    A round is the steps whose sequences are drawn together, so that drawing counts in full. After each of its parts
+    matrix products are timed, as a busy machine is fast or slow for seconds at a time, and `after_part` is called with
+    the number of the part, to time something else.
     """
     step_seconds = 0.0
     rates: list[float] = []
@@ -167,10 +148,10 @@ def product_gflops(config: Config) -> float:
 def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
-    group = one_model(config)
+    group, batch = one_model(config), config.optim.batch
     steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
-    ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
-    return 1000 * len(steps) * config.optim.batch / ms
+    ms = milliseconds(lambda: group.sampler.sample(steps, batch), seconds)
+    return 1000 * len(steps) * batch / ms
 
 
 def evaluation(config: Config, seconds: float) -> dict[str, float]:

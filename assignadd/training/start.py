@@ -23,9 +23,9 @@ class Networks:
         self._model_at = cache(Run.model_at)
 
     def weights(self, config: Config, network: str) -> Stack:
-        """The network with this name, a stack of one; `config` is that of the model that takes its weights.
+        """The network with this name, a stack of one, at its last checkpoint unless the name has a step.
 
-        Without a step, it is that of the last checkpoint.
+        An initial network has the shape that `config` asks for.
         """
         match = NETWORK.fullmatch(network)
         assert match is not None, "checked with the settings"

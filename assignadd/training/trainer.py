@@ -232,27 +232,30 @@ class Trainer:
     ):
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
-        parts = computed_together(device, len(configs))  # the models of each group
-        processes = min(threads, len(parts)) if can_fork() else 1
+        slices = computed_together(device, len(configs))  # the models of each group
+        processes = min(threads, len(slices)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
         init_seeds = [of_model.seed.init or 0 for of_model in configs]
         scales = [of_model.model.init_scale for of_model in configs]
         stack = initial_stack(config, init_seeds, scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
-        sets, n = recorded_sets(config.task), config.record.eval_sequences
-        self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
-        stacks = [group.stack for group in self.groups]
-        groups = [[group] for group in self.groups]
+        self.groups = [Group(stack.models(models), configs[models], seen[models], placed) for models in slices]
+
+        def examined(models: slice, groups: Sequence[Group], stack: Stack) -> Examined:
+            """These models with an exam and a measuring function for them."""
+            exam = Exam(configs[models], seen[models], recorded_sets(config.task), config.record.eval_sequences, device)
+            measure = observe(configs[models], seen[models].to(device)) if observe else None
+            return Examined(groups, stack, exam, measure)
+
         if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
-            parts, stacks, groups = [slice(0, len(configs))], [stack], [self.groups]
-        examined = []
-        for part, models, of_part in zip(parts, stacks, groups, strict=True):
-            exam = Exam(configs[part], seen[part], sets, n, device)
-            measure = observe(configs[part], seen[part].to(device)) if observe else None
-            examined.append(Examined(of_part, models, exam, measure))
+            in_processes = [examined(slice(None), self.groups, stack)]
+        else:
+            in_processes = [
+                examined(models, [group], group.stack) for models, group in zip(slices, self.groups, strict=True)
+            ]
         self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
-        self._pool = ProcessPool(examined, processes)
+        self._pool = ProcessPool(in_processes, processes)
 
     def close(self) -> None:
         """Ends the processes."""
