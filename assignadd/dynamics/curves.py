@@ -38,10 +38,7 @@ class Delay:
 
 
 def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay | None:
-    """Steps from the first onset to the second; None where the second never came.
-
-    An onset, or its latest possible step, that did not come by the last evaluation at step `end` counts as `end`.
-    """
+    """Steps from the first onset (`end` if it never came) to the second; None where the second never came."""
     if second is None:
         return None
     if first is None:
@@ -63,10 +60,7 @@ def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) 
 def onset(
     steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING
 ) -> Onset | None:
-    """The onset of a curve whose values are shares of `n` sequences or, if `n` is None, numbers without noise.
-
-    None if the curve never reaches the threshold to stay. `Onset` explains the step and its bounds.
-    """
+    """The onset of a curve of shares of `n` sequences (None: of numbers without noise); None where there is none."""
     lower_ends, upper_ends = _intervals(values, n)
     i_reached = first_lasting(steps, values >= threshold, lasting)
     i_earliest = first_lasting(steps, upper_ends >= threshold, lasting)

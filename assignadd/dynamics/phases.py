@@ -1,7 +1,4 @@
-"""Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6 and App. B).
-
-Also the variable that is learned last, and the onset of every curve.
-"""
+"""Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6, App. B)."""
 
 from __future__ import annotations
 

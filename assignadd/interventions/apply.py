@@ -34,10 +34,7 @@ Edit = tuple[str, Callable[[Tensor], Tensor]]
 
 
 def reference_sequences(config: Config, seen: Bool[Tensor, "..."] | None = None, n: int = 512) -> Int[Tensor, "{n} T"]:
-    """Training sequences of seed 0, over which `mean` averages and from which `resample` draws.
-
-    They combine all tuples of numbers, or those in `seen`.
-    """
+    """Training sequences of seed 0, for means and resampling; they combine all tuples of numbers or those in `seen`."""
     if seen is None:
         seen = torch.ones(config.task.tuples, dtype=torch.bool)
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
@@ -56,10 +53,7 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors | None = None,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model under the interventions, on its own sequences or on shared ones (M = 1).
-
-    Weights are swapped first. `reference` are the sequences for means and resampling.
-    """
+    """Answer logits of every model; `reference` are the sequences over which `mean` averages and `resample` draws."""
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     if reference is None:
         reference = reference_sequences(stack.config)
@@ -80,10 +74,7 @@ def apply(
 
 
 def donors_of(run: Run, step: int) -> Donors:
-    """Donors from this run at `step`, unless the swap names another step, seed or run.
-
-    From another run the default is the first model at its newest checkpoint.
-    """
+    """Donors from this run at `step`, unless the swap names others; of another run its newest checkpoint by default."""
 
     def donor(swap: Swap, index: int) -> Stack:
         if swap.run is None:
@@ -126,10 +117,7 @@ def _edges(cut: Cut, positions: Positions) -> Bool[Tensor, "B queries keys"]:
 
 
 class EditedModel:
-    """A model (a stack with M = 1) whose activations are edited while it runs.
-
-    Means and resampled activations come from its pass over the reference sequences, (R, T).
-    """
+    """A model (a stack with M = 1) whose activations are edited; means and resampled ones are of `reference`."""
 
     def __init__(self, model: Stack, reference: Int[Tensor, "R T"]):
         self.model = model

@@ -18,10 +18,7 @@ Number = TypeVar("Number", int, "torch.Tensor")  # a string: text is parsed with
 
 
 def answer_of(task: Task, values: Sequence[Number]) -> Number:
-    """The answer to a sequence with these values of the operands: the operation applied from left to right.
-
-    With one operand the answer is its value.
-    """
+    """The answer to these values: the operation applied from left to right; a single value is the answer itself."""
     result = values[0]
     for value in values[1:]:
         result = _combined(task, result, value)
@@ -29,10 +26,7 @@ def answer_of(task: Task, values: Sequence[Number]) -> Number:
 
 
 def _combined(task: Task, first: Number, second: Number) -> Number:
-    """The result of the task's operation on two numbers.
-
-    A new operation needs a case here and a sign in `SIGNS` of config/task.py.
-    """
+    """The result of the operation on two numbers; a new operation needs a case here."""
     N = task.modulus
     if task.operation == "add":
         return (first + second) % N

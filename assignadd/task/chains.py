@@ -125,10 +125,7 @@ class Chains:
         return torch.cat(before, -2), last_variable.gather(-2, placed.group)
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
-        """The groups of sequences with n assignments, drawn as the top of this file says.
-
-        `is_variable` says for each operand in which sequences it is a variable.
-        """
+        """The groups of sequences with n assignments; `is_variable` says of each operand where it is a variable."""
         n_variables = torch.stack(list(is_variable)).sum(0)
         quota = n // n_variables.clamp(min=1)  # the most assignments for each operand's group; none for a literal
         groups = [self._draw_group(quota * of_operand, draw, self.links, self.rebound) for of_operand in is_variable]

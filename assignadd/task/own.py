@@ -128,10 +128,7 @@ _registered: dict[TaskFile, Registered] = {}
 
 
 def register(task: OwnTask | str | Path) -> TaskFile:
-    """The description of a task of the user's, after its first sequences were tried; `registered` finds the task by it.
-
-    The task is an object, or TASK in a file, which is executed.
-    """
+    """The description of a task (an object, or TASK in a file, which is executed) whose first draws are in order."""
     if isinstance(task, str | Path):
         user_task, source = user_object(Path(task), NAME)
     else:

@@ -40,10 +40,7 @@ def operand_names(task: Task) -> tuple[str, ...]:
 
 
 def fixed_positions(task: Task) -> dict[str, int]:
-    """The positions after the prefix by their roles, the same in every sequence (12 to 15 in the paper).
-
-    `plus` is the operator, whatever it is.
-    """
+    """The positions after the prefix by their roles, `plus` for any operator (12 to 15 in the paper)."""
     fixed_roles = ("plus", *operand_names(task), "equals")
     return {role: position for position, role in enumerate(fixed_roles, start=task.prefix)}
 

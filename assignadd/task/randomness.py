@@ -67,10 +67,7 @@ REFERENCE_STEP = 1 << 31
 def philox(
     counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four random 32-bit words for each 128-bit counter under a 64-bit key, all as 32-bit words in int64 tensors.
-
-    The letters are those of Salmon et al.: in each round two of the words c are multiplied and mixed with the others.
-    """
+    """Four random 32-bit words for each 128-bit counter under a 64-bit key; the letters are those of Salmon et al."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
@@ -85,10 +82,7 @@ def philox(
 
 
 def words(seed: Tensor | int, stream: Stream, step: Tensor | int, row: Tensor, n: int, first_block: int = 0) -> Tensor:
-    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together.
-
-    A block has four words; those before `first_block` are left out.
-    """
+    """n random 32-bit words for every (seed, step, row), (n, ...), from block `first_block` (of four words) on."""
     seed, step = torch.as_tensor(seed), torch.as_tensor(step)
     n_blocks = (n + 3) // 4
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second

@@ -140,10 +140,7 @@ class Sampler:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, by Numba or, on a GPU, Triton; None without a compiler.
-
-        Also None for subclasses and for tasks with hops or rebinding, which the compiled code does not cover.
-        """
+        """The sampler in compiled code, which covers neither subclasses nor chains; None without a compiler."""
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
         if type(self) is not Sampler or self._chains or compiler is None or find_spec(compiler) is None:
             return None
@@ -297,10 +294,7 @@ class Sampler:
 
 
 def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> list[list[tuple[int, ...]]]:
-    """For each kind, the operands that its sequences may have; none for a kind that the set does not have.
-
-    A variable among the operands needs `per_variable` assignments at least.
-    """
+    """For each kind, the operands that its sequences may have; none if task or set have no such sequences."""
     choices: list[list[tuple[int, ...]]] = []
     for kind in kinds(task):
         n_vars = kind.bit_count()

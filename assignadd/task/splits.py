@@ -48,10 +48,7 @@ def _ranks_of_numbers(task: Task, bits: Int[Tensor, " codes"]) -> Int[Tensor, " 
 
 
 def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
-    """The mask of the seen tuples of each model, from its own task and split seed (0 where it is None).
-
-    True for a task of the user's own, which has no split.
-    """
+    """The mask of the seen tuples of each model, from its task and split seed; True for a task of the user's own."""
     if configs[0].task.file is not None:
         return torch.ones(len(configs), dtype=torch.bool)
     return torch.stack([pair_split(config.task, config.seed.split or 0) for config in configs])
@@ -75,10 +72,7 @@ class EmptySetError(UserError, ValueError):
 
 
 def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
-    """A mask of the pairs of one kind (of tuples for another number of operands); `seen` is the mask of seen pairs.
-
-    The classes of held-out pairs are explained in `EvalSet`.
-    """
+    """A mask of the pairs (n, m) of one kind, as `EvalSet` explains it; `seen` is the mask of the seen pairs."""
     masks = {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}
     if seen.dim() == 2:
         is_double = torch.eye(len(seen), dtype=torch.bool, device=seen.device)  # the pairs (n, n)

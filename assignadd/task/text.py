@@ -146,10 +146,7 @@ class _Reader:
         return word
 
     def assignment(self, sign: str | None) -> list[int]:
-        """The two tokens of an assignment, with `sign` between them in the text form.
-
-        The variable must be new (except with rebinding); on the right is a number or, with hops, another variable.
-        """
+        """The two tokens of the next assignment, with `sign` between them in the text form."""
         if self.word in self.n_links and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
@@ -169,10 +166,7 @@ class _Reader:
         return [self.tokens[name], self.tokens[right]]
 
     def query_tokens(self, sign: str | None) -> list[int]:
-        """Reads operands and `=`, and returns operator, operands and `=`, as they stand in a sequence.
-
-        Operands are numbers or different variables that were assigned. In the text form `sign` is between them.
-        """
+        """The tokens of the question: operator, operands, `=`. In the text form `sign` is between operands."""
         operands: list[int] = []
         used: list[str] = []  # the variables among the operands
         for i in range(self.task.operands):

@@ -200,11 +200,7 @@ TensorGradient = TableGradient | ReferenceGradient
 
 
 def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> CompiledGradient | TensorGradient:
-    """The fastest function for loss and gradient of these models.
-
-    Called with a batch, it returns the mean cross entropy of each model, (M,), and writes the gradients into its
-    attribute `flat`, (M, P).
-    """
+    """The fastest gradient: a call with a batch returns losses, (M,), and writes the gradients into `flat`, (M, P)."""
     if slot_scores:
         require(stack.config, "optim.slot_score")
         return TableGradient(stack, slot_scores)

@@ -143,10 +143,7 @@ def _train(
     listener: Listener,
     rows: list[dict[str, Any]],
 ) -> None:
-    """Trains to the last step, or until a signal is received and a state is saved.
-
-    `rows` are those of the latest evaluation before.
-    """
+    """Trains to the last step, or until a signal is received and a state saved; `rows` are of the latest evaluation."""
     beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
     while (step := trainer.step) < config.optim.steps:
         stop = next_stop(config, step)
@@ -192,18 +189,12 @@ def is_checkpoint(config: Config, step: int) -> bool:
 
 
 def saves_state(config: Config, step: int) -> bool:
-    """Whether the optimizer state is saved at this step, from which training can go on: at regular checkpoints alone.
-
-    The log-spaced ones have none, as the moments take twice the memory of the weights.
-    """
+    """Whether the optimizer state, from which training can go on, is saved at this step: at regular ones alone."""
     return step % config.record.checkpoint_every == 0 or step == config.optim.steps
 
 
 def is_measurement(config: Config, step: int) -> bool:
-    """Whether the observer is called at this step: every `measure_every` steps and after the last one.
-
-    Where a final exam is asked for (`record.final_sequences`), also at the last evaluations.
-    """
+    """Whether the observer is called at this step: at regular ones, and at those that decide what was learned."""
     every = config.record.measure_every
     if step == config.optim.steps:
         return every > 0 or config.record.final_sequences > 0

@@ -123,10 +123,7 @@ class SlotScores:
 
 
 class LiteralsLater:
-    """A sampler that draws as `at_first` before each model's step `literals_from`, and as `always` from then on.
-
-    Both draw at every step, so that a CUDA graph can be replayed.
-    """
+    """A sampler that draws as `at_first` before each model's step `literals_from`, and as `always` from then on."""
 
     def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):
         self.task, self.seeds = always.task, always.seeds
@@ -135,6 +132,7 @@ class LiteralsLater:
 
     def sample(self, step: Tensor | int, rows: int) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
+        # Both draw at every step, so that a CUDA graph can be replayed.
         late, early = self._always.sample(step, rows), self._at_first.sample(step, rows)
         is_early = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
         tokens = torch.where(is_early[..., None], early.tokens, late.tokens)

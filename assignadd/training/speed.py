@@ -50,10 +50,7 @@ def seconds_of(do: Callable[[], object]) -> float:
 
 
 def flops(config: Config, device: str = "cpu") -> int:
-    """Floating-point operations of the matrix products in one training step of one model (forward and backward).
-
-    They are those of `TableForward`; the compiled step of a CPU replaces some of them by less work.
-    """
+    """Floating-point operations of the products in a training step of one model, forward and backward."""
     return 3 * forward_flops(config, config.optim.batch, device)  # backward takes twice as much as forward
 
 

@@ -23,10 +23,7 @@ class Networks:
         self._model_at = cache(Run.model_at)
 
     def weights(self, config: Config, network: str) -> Stack:
-        """The network with this name, a stack of one, at its last checkpoint unless the name has a step.
-
-        An initial network has the shape that `config` asks for.
-        """
+        """The network of this name, a stack of one; initial ones have the shape that `config` asks for."""
         match = NETWORK.fullmatch(network)
         assert match is not None, "checked with the settings"
         seed, step = int(match["seed"]), match["step"]

@@ -158,10 +158,7 @@ class Group:
         return Batch(batches.tokens[asked_for], batches.labels[asked_for])
 
     def _captured_step(self) -> CapturedStep | None:
-        """The CUDA graphs of a training step, captured at the first call.
-
-        None for a network of the user's own of which no graph can be made.
-        """
+        """The CUDA graphs of a training step, captured at the first call; None for a user's network without any."""
         if self._captured is None:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
@@ -282,10 +279,7 @@ class Trainer:
         self._pool.call("advance", steps)
 
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
-        """A row for each model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
-
-        If `with_measures`, or if the observer measures at every evaluation, also its measures.
-        """
+        """A row for each model: loss, accuracies, and measures if these are asked for or always taken."""
         rows: list[dict[str, object]] = []
         accuracies, losses, diverged_at = chain(*self._pool.call("accuracies")), self.losses, self.diverged_at
         for index, accuracy in enumerate(accuracies):
