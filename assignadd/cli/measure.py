@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
-from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, counting, note
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, note
 from assignadd.cli.train import note_not_defined
-from assignadd.config import has_code_of_user, require_built_in
+from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of
 
@@ -28,7 +30,7 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
 
     The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences. Of several
     models the intervals are in --csv and --json, which prints
-    {"models": [{"run", "seed", "step", "sets": {name: {"accuracy", "n", "pairs", "low", "high"}}}]}.
+    {"models": [{"run", "seed", "step", "sets": {name: {"label", "accuracy", "low", "high", "n", "pairs"}}}]}.
     """
 
     n: int = 4000
@@ -42,26 +44,14 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         seeds = self.wanted_seeds
         threads = self.cores
         from assignadd.runs.folder import check_files, open_run
-        from assignadd.task.evalsets import all_sets
 
         runs = [open_run(name) for name in self.runs]
         for run in runs:
             check_files(run, self.task_, self.network)
-        labels: dict[str, str] = {}
-        models: list[dict[str, Any]] = []
-        for run in runs:
-            labels |= {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
-            models += _evaluated(run, self.step, seeds, self.n, threads)
+        models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
         caption = f"{self.n:,} sequences a set."
-        if not any(has_code_of_user(run.config) for run in runs):  # for which the other measures are not defined
-            name = runs[0].name
-            caption += (
-                f" `assignadd measure phases {name}`: when each skill was learned; "
-                f"`assignadd measure curves {name}`: every progress measure at every checkpoint."
-            )
-        table = _accuracy_table(models, labels, caption)
-        part = table if len(models) == 1 else _many_models(models, labels, caption)
-        return Output([part], {"models": models}, table)
+        table = _accuracy_table(models, caption)
+        return Output([table if len(models) == 1 else _many_models(models, caption)], {"models": models}, table)
 
 
 def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[dict[str, Any]]:
@@ -70,6 +60,7 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
     Each set has `n` sequences. Models that diverged are left out with a note.
     """
     from assignadd.measures.accuracies import set_accuracies
+    from assignadd.task.evalsets import all_sets
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, run.config)
@@ -82,18 +73,21 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
         raise RunError(f"{run.name} has no model left to evaluate at step {step}")
     configs = [run.configs[i] for i in indices]
     accuracies = set_accuracies(stack.models(indices), configs, run.seen[indices], n)
+    labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     models = []
     for i, by_set in zip(indices, accuracies, strict=True):
         sets = {}
         for name, measured in by_set.items():
-            numbers = {"accuracy": measured.accuracy, "n": measured.n, "pairs": measured.pairs}
-            sets[name] = numbers | {"low": measured.interval.low, "high": measured.interval.high}
+            sets[name] = {
+                "label": labels[name], "accuracy": measured.accuracy, "low": measured.interval.low,
+                "high": measured.interval.high, "n": measured.n, "pairs": measured.pairs,
+            }  # fmt: skip
         models.append({"run": run.name, "seed": run.members[i].seed, "step": step, "sets": sets})
     return models
 
 
-def _accuracy_table(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
-    """A row for each model and evaluation set; `labels` has the sets' labels by their names."""
+def _accuracy_table(models: Sequence[dict[str, Any]], caption: str) -> Table:
+    """A row for each model and evaluation set; `models` are those of `_evaluated`."""
     table_columns = [
         *(Column(name, only="data") for name in ("run", "seed", "step", "set")), Column("label", "set"),
         Column("accuracy", form=".4f"), Column("low", "from", ".4f"), Column("high", "to", ".4f"),
@@ -102,15 +96,15 @@ def _accuracy_table(models: Sequence[dict[str, Any]], labels: dict[str, str], ca
     rows = []
     for model in models:
         for name, numbers in model["sets"].items():
-            measured = [numbers[key] for key in ("accuracy", "low", "high", "n", "pairs")]
-            rows.append((model["run"], model["seed"], model["step"], name, labels[name], *measured))
+            rows.append((model["run"], model["seed"], model["step"], name, *numbers.values()))
     title = f"{models[0]['run']}, seed {models[0]['seed']}, step {models[0]['step']:,}"
     return Table(title, table_columns, rows, f"With 95 % intervals; {caption}")
 
 
-def _many_models(models: Sequence[dict[str, Any]], labels: dict[str, str], caption: str) -> Table:
-    """The accuracies of several models: a row for each evaluation set; `labels` has the sets' labels by their names."""
+def _many_models(models: Sequence[dict[str, Any]], caption: str) -> Table:
+    """The accuracies of several models, those of `_evaluated`: a row for each evaluation set."""
     runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
+    labels = {name: numbers["label"] for model in models for name, numbers in model["sets"].items()}
     by_label: dict[str, list[float | None]] = {}
     for name, label in labels.items():
         # A model's task may not have the set.
@@ -156,7 +150,11 @@ def measured_table(run: Run, threads: int) -> polars.DataFrame:
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
             note(f"seed {member.seed} of {run.name} diverged at step {step}; from there on its measures are NaN")
-    with counting(f"measuring {run.name}", "checkpoints") as listener:
+    with console.status("measuring") as status:
+
+        def listener(done: int, total: int) -> None:
+            status.update(Text(f"measuring {run.name}: {done:,} of {total:,} checkpoints"))
+
         table = measured_run(run, listener, threads)
     try:
         write_measures(run, table)

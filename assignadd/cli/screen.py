@@ -8,8 +8,7 @@ import math
 import statistics
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ from assignadd.config.errors import LONGEST_LINE, printable, shortened
 console = Console(highlight=False)
 LONGEST_CELL = 4000  # characters, such as of the files that a run was imported from
 MOST_LINES = 40  # that people see unless they ask for all
-LEAST_ROWS = 3  # that a table keeps when it is cut to fit
+LEAST_ROWS = 3  # that a table keeps when rows are left out
 FEW_ROWS = 8  # tables of at most this many rows are shown with their details
 # Up to this many models have a column each; of more, the lowest, the median and the highest number are shown.
 MOST_COLUMNS = 5
@@ -156,50 +155,49 @@ def print_output(output: Output, options: Printing) -> None:
 
 
 def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[Text]:
-    """The lines of an output for people, with an empty line before and after each table.
+    """The lines of an output for people.
 
-    Unless they ask for everything, tables are cut until all fits one screen, the longest table first.
+    Unless they ask for everything, details are left out, and then rows, until all fits one screen.
     """
-    blocks = [_lines(part, everything) for part in parts]  # the lines of each part
-    tables = {i: part for i, part in enumerate(parts) if isinstance(part, Table)}
-    if not everything:
-        for i in sorted(tables, key=lambda i: len(blocks[i]), reverse=True):
-            excess = sum(map(len, blocks)) + 2 * len(tables) - MOST_LINES  # two empty lines around each table
-            if excess > 0:
-                blocks[i] = _cut_lines(tables[i], len(blocks[i]) - excess)
-    lines: list[Text] = []
-    for i, block in enumerate(blocks):
-        if i > 0 and (i in tables or i - 1 in tables):
-            lines.append(Text())
-        lines += block
+    lines = _all_lines(parts, sys.maxsize, sys.maxsize if everything else FEW_ROWS)
+    most_rows = MOST_LINES
+    while len(lines) > MOST_LINES and most_rows >= LEAST_ROWS and not everything:
+        lines = _all_lines(parts, most_rows, 0)
+        most_rows = most_rows * 4 // 5
     return lines
 
 
-def _lines(part: Table | str | Text, everything: bool) -> list[Text]:
-    """All lines of one part of an output; rows with details are paragraphs if they are few or all is asked for."""
-    if isinstance(part, str):
-        return _paragraph(part)
-    if isinstance(part, Text):
-        return list(part.wrap(console, console.width))
-    has_details = any(column.only == "detail" for column in part.columns)
-    if has_details and (everything or len(part.rows) <= FEW_ROWS):
-        rows = [line for row in part.rows for line in _row_as_paragraph(part.columns, row)]
+def _all_lines(parts: Sequence[Table | str | Text], most_rows: int, most_detailed: int) -> list[Text]:
+    """The lines of an output, with an empty line before and after each table.
+
+    Tables have at most `most_rows` rows, and those with at most `most_detailed` rows have the details of these.
+    """
+    lines: list[Text] = []
+    for i, part in enumerate(parts):
+        if i > 0 and (isinstance(part, Table) or isinstance(parts[i - 1], Table)):
+            lines.append(Text())
+        if isinstance(part, Table):
+            lines += _table_lines(part, most_rows, most_detailed)
+        elif isinstance(part, Text):
+            lines += part.wrap(console, console.width)
+        else:
+            lines += _paragraph(part)
+    return lines
+
+
+def _table_lines(table: Table, most_rows: int, most_detailed: int) -> list[Text]:
+    """The lines of a table: its title, its rows, a line that says what is left out, its caption (see `_all_lines`)."""
+    hint = []
+    n_rows = len(table.rows)
+    has_details = any(column.only == "detail" for column in table.columns)
+    if has_details and n_rows <= most_detailed:
+        rows = [line for row in table.rows for line in _row_as_paragraph(table.columns, row)]
     else:
-        rows = _side_by_side(part, len(part.rows))
-    return [*_paragraph(part.title, "bold"), *rows, *_paragraph(part.caption)]
-
-
-def _cut_lines(table: Table, most: int) -> list[Text]:
-    """A table without details, with as many rows as fit into `most` lines, and a line that says how to see all."""
-    title, caption = _paragraph(table.title, "bold"), _paragraph(table.caption)
-    lines_for_rows = most - len(title) - len(caption) - 1  # 1 for the line with the hint
-    n_shown = min(len(table.rows), max(lines_for_rows, LEAST_ROWS))
-    rows = _side_by_side(table, n_shown)
-    while n_shown > LEAST_ROWS and len(rows) > lines_for_rows:
-        n_shown -= 1
-        rows = _side_by_side(table, n_shown)
-    left_out = "without their details" if n_shown == len(table.rows) else f"{n_shown:,} of {len(table.rows):,} rows"
-    return [*title, *rows, Text(f"... {left_out}: {HINT}", "dim"), *caption]
+        rows = _side_by_side(table, most_rows)
+        if n_rows > most_rows or has_details:
+            left_out = f"{most_rows:,} of {n_rows:,} rows" if n_rows > most_rows else "without details"
+            hint = [Text(f"... {left_out}: {HINT}", "dim")]
+    return [*_paragraph(table.title, "bold"), *rows, *hint, *_paragraph(table.caption)]
 
 
 def _side_by_side(table: Table, n_rows: int) -> list[Text]:
@@ -279,10 +277,3 @@ def note(*texts: str) -> None:
     """Prints each text as a line on stderr, so that it is no part of the output of --json or --csv."""
     for text in texts:
         print(f"note: {shortened(printable(text), LONGEST_LINE)}", file=sys.stderr)
-
-
-@contextmanager
-def counting(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A listener to call with (done, total), which a terminal shows as in "measuring: 3 of 40 checkpoints"."""
-    with console.status(Text(title)) as status:
-        yield lambda done, total: status.update(Text(f"{title}: {done:,} of {total:,} {unit}"))

@@ -152,7 +152,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
         parts = [cells, *meanings, *([statements] if statements.rows else [])]
     if len(tables) > 1:
-        caption = "`assignadd study PATH STUDY --show` shows the cells and the statements of one"
+        caption = "`assignadd study PATH NAME --show` shows the cells and the statements of one"
         parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
     if figure:
         parts.append(str(figure))

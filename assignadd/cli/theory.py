@@ -75,7 +75,7 @@ class Theory(Parallel, Printing):
         ]  # fmt: skip
         rows = [(record.id.removeprefix("theory-"), record.verdict, record.value, record.claim) for record in records]
         title = f"theory at N = {s.N}, T = {s.T}, V = {s.V}, alpha = {s.alpha:g}"
-        hint = "; name a run to test real training" * (self.run is None) + "; --all has the statements in words"
+        hint = "" if self.run else "; name a run to test real training"
         n_tested = sum(record.verdict in (HOLDS, FAILS, UNDECIDED) for record in records)
         n_holding = sum(record.verdict == HOLDS for record in records)
         caption = f"{n_holding} of the {n_tested} statements that can be tested hold{hint}"
