@@ -114,7 +114,7 @@ def columns(*names: str) -> list[Column]:
 
 def facts(title: str, values: Mapping[str, Any]) -> Table:
     """A table with two columns: the names and the values of a mapping."""
-    return Table(title, columns("what", "value"), list(values.items()))
+    return Table(title, columns("name", "value"), list(values.items()))
 
 
 def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequence[int], caption: str = "") -> Table:

@@ -12,7 +12,7 @@ from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OwnFiles, positional
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
 from assignadd.cli.train import note_not_defined, showing_sweep
-from assignadd.config import has_code_of_user
+from assignadd.config import has_code_of_user, with_settings
 from assignadd.config.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     {"models", "diverged", "bind", "do_not_bind", "table"}.
     """
 
-    what: str = positional()
+    grid: str = positional()
     """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
     of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV, a
     JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
@@ -84,7 +84,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     observe: str | None = None
     """FILE.py:FUNCTION, a measure of yours: its columns stand in the table. The file is executed (docs/extend.md)."""
     out: Path | None = None
-    """Where the run folders and the table go. If None, runs/sweeps/WHAT-PRESET."""
+    """Where the run folders and the table go. If None, runs/sweeps/GRID-PRESET."""
 
     def main(self) -> Output:
         """How many models there are, and how many of them bind, after training what is missing."""
@@ -129,46 +129,44 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
 
         base = with_files(options.base_config(self.preset, self.config), self.task_, self.network)
         # A sweep over seeds shows when a circuit forms; in others the end of training counts.
-        usual_every = 250 if self.what == "seeds" else 1000
+        usual_every = 250 if self.grid == "seeds" else 1000
         every = usual_every if self.every is None else self.every
         # The preset smoke learns nothing, and its training has fewer than 2,000 sequences.
         usual_final = 500 if self.preset == "smoke" else 20_000
         final = usual_final if self.final_sequences is None else self.final_sequences
-        record = replace(
-            base.record, eval_every=every, measure_every=0 if has_code_of_user(base) else every,
-            checkpoint_every=self.save_every, state_every=NEWEST_STATE_ALONE, final_sequences=final,
-        )  # fmt: skip
-        optim = base.optim if self.steps is None else replace(base.optim, steps=self.steps)
-        config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=self.tf32))
+        steps = base.optim.steps if self.steps is None else self.steps
+        settings = {
+            "record.eval_every": every, "record.measure_every": 0 if has_code_of_user(base) else every,
+            "record.checkpoint_every": self.save_every, "record.state_every": NEWEST_STATE_ALONE,
+            "record.final_sequences": final, "numerics.tf32": self.tf32, "optim.steps": steps,
+        }  # fmt: skip
+        config = with_settings(base, settings)
         seeds = options.parse_seeds(self.seeds, MOST_CELLS) if self.seeds else list(range(self.n_seeds))
-        if self.what in NAMES:
-            return named_sweep(self.what, config, seeds)
-        suggestion = did_you_mean(self.what, NAMES)
-        if suggestion and not Path(self.what).exists():
-            raise UsageError(f"no sweep and no file {self.what!r}{suggestion}")
-        return sweep_from_file(Path(self.what), config, seeds)
+        if self.grid in NAMES:
+            return named_sweep(self.grid, config, seeds)
+        suggestion = did_you_mean(self.grid, NAMES)
+        if suggestion and not Path(self.grid).exists():
+            raise UsageError(f"no sweep and no file {self.grid!r}{suggestion}")
+        return sweep_from_file(Path(self.grid), config, seeds)
 
 
 def note_versions(provenance: Mapping[str, Any]) -> None:
     """Notes that networks of a table were trained, and measured, by different versions of this package."""
-    made_with = provenance["made_with"]
-    versions = {f"{process['assignadd']} ({str(process['commit'])[:8]})": None for process in made_with}
+    processes = provenance["made_with"]
+    versions = dict.fromkeys(f"{process['assignadd']} ({str(process['commit'])[:8]})" for process in processes)
     if len(versions) > 1:
         note(f"different versions trained these networks, and may measure differently: {', '.join(versions)}")
 
 
 def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
-    """The summary of a plan for people; `summary` is the one that --json prints."""
+    """The plan of a sweep or a study for people; `summary` is what --json prints of it."""
     stack_sizes = summary["stacks"]
     rows = {
-        "models": summary["cells"],
-        "steps each": summary["steps"],
-        "updates to make": summary["model_steps"],
+        "models": summary["cells"], "steps each": summary["steps"], "updates to make": summary["model_steps"],
         "stacks": f"{len(stack_sizes)}, {summary['finished_stacks']} of them finished",
         "models in a stack": f"up to {max(stack_sizes)}",
-        "at a time": f"{summary['at_a_time']} on {summary['device']}",
-        "into": summary["out"],
-    }
+        "at a time": f"{summary['at_a_time']} on {summary['device']}", "into": summary["out"],
+    }  # fmt: skip
     if summary["seconds"] is not None:
         rows["takes about"] = f"{timedelta(seconds=round(summary['seconds']))} if nothing else runs"
     return facts(title, rows)
