@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +153,7 @@ class Publish(OneRun, Measuring):
     dry_run: bool = False
     """Write the folder and upload nothing."""
     out: Path | None = None
-    """Where --dry-run writes the folder. If None, published/RUN."""
+    """Where the folder is written. If None, published/RUN."""
     private: bool = False
     """Make the repository private where it does not exist."""
     license: str = "mit"
@@ -163,7 +162,7 @@ class Publish(OneRun, Measuring):
     """Test the claims on these networks and put them into the card."""
 
     def main(self) -> None:
-        """Writes the folder of a repository and uploads it, or with --dry-run leaves it there."""
+        """Writes the folder of a repository and, without --dry-run, uploads it."""
         from assignadd.report.hub_folder import write_hub_folder
         from assignadd.runs.folder import open_run
         from assignadd.runs.hub import check_client, check_repository, upload
@@ -179,16 +178,13 @@ class Publish(OneRun, Measuring):
         for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
             note(f"{why}; it is published unchanged, and the card says so")
         records = _records(self, steps[-1]) if self.claims else []
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "repository"
-            if self.dry_run:
-                folder = self.out or Path("published") / run.name
-            files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
-            size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
-            if self.dry_run:
-                say(f"{folder}: {size}; nothing was uploaded")
-            else:
-                say(f"{upload(folder, self.repo, self.private, f'assignadd publish {run.name}')}: {size}")
+        folder = self.out or Path("published") / run.name
+        files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
+        size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
+        if self.dry_run:
+            say(f"{folder}: {size}; nothing was uploaded")
+        else:
+            say(f"{upload(folder, self.repo, self.private, f'assignadd publish {run.name}')}: {size}")
 
 
 def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
@@ -210,14 +206,10 @@ def _records(args: Publish, step: int) -> list[Record]:
     from assignadd.paper.ledger import CLAIMS
 
     networks = read_networks((args.run,), step, args.n)
-    records = []
-    with console.status("measuring") as status:
+    about_networks = [claim for claim in CLAIMS if claim.measure is not None]
+    with console.status("measuring"):
         measure_ahead(networks, args.cores)
-        for claim in CLAIMS:
-            if claim.measure is not None:
-                status.update(f"measuring {claim.id}")
-                records.append(judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}"))
-    return records
+        return [judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}") for claim in about_networks]
 
 
 @dataclass(frozen=True, kw_only=True)

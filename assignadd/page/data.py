@@ -144,7 +144,7 @@ def exam_data(config: Config, seen: Tensor) -> dict[str, Any]:
     }
 
 
-def reference(config: Config) -> dict[str, Any]:
+def reference_data(config: Config) -> dict[str, Any]:
     """The sequences from which interventions take values, as in `assignadd intervene`, and the order of resampling."""
     tokens = reference_sequences(config)
     return {"tokens": whole_numbers(tokens), "order": shuffled(len(tokens)).tolist()}
@@ -260,7 +260,7 @@ def curves_data(curves: Curves) -> dict[str, Any]:
     return {"steps": curves.steps.tolist(), "n": curves.n, "values": values}
 
 
-def thinned(curves: Curves) -> dict[str, Any]:
+def curves_in_brief(curves: Curves) -> dict[str, Any]:
     """The accuracies on a few sets at 80 steps or fewer, for the small charts of all seeds, the wall."""
     # Indices of evaluations; the square puts more of them early, as the page's axis does.
     indices = np.unique((np.linspace(0, 1, 80) ** 2 * (len(curves.steps) - 1)).round().astype(int))
@@ -268,7 +268,7 @@ def thinned(curves: Curves) -> dict[str, Any]:
     return {"steps": curves.steps[indices].tolist(), "values": values}
 
 
-def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
+def spikes_with_checkpoints(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     """The spikes, `first` and `second`, that have a checkpoint on either side; `steps` are those of the checkpoints."""
     spikes = {}
     for name, spike in (("first", phases.first_spike), ("second", phases.second_spike)):

@@ -99,7 +99,7 @@ def _index(
 
 def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most_checkpoints: int) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it; `key` is its name on the page."""
-    spikes = data.straddled(phases_of(network), run.steps)
+    spikes = data.spikes_with_checkpoints(phases_of(network), run.steps)
     steps = chosen_steps(run.steps, list(spikes.values()), most_checkpoints)
     for step in steps:
         folder.write_weights(key, step, network.stack_at(step).weights)
@@ -108,7 +108,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
         "measures": data.measures_data(network),
         "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
         "exam": data.exam_data(network.config, network.seen),
-        "reference": data.reference(network.config),
+        "reference": data.reference_data(network.config),
         "examples": data.examples(network.config, network.seen, network.stack),
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_json_in_string(model)});\n".encode())
@@ -118,7 +118,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),
         "phases": data.phases_data(network, spikes),
-        "wall": data.thinned(curves_of(network)),
+        "wall": data.curves_in_brief(curves_of(network)),
         "telling": _telling_prompts(network, spikes),
     }  # fmt: skip
 

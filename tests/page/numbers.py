@@ -122,7 +122,7 @@ def numbers(config: Config = CONFIG) -> dict:
     return {
         "task": task_data(config), "matrices": shapes, "step": 30000, "other_step": OTHER_STEP,
         "weights": script("m0", 30000, one.weights), "other": script("m0", OTHER_STEP, other.weights),
-        "prompts": tokens[0].tolist(), "reference": data.reference(config),
+        "prompts": tokens[0].tolist(), "reference": data.reference_data(config),
         "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],

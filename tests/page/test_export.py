@@ -26,7 +26,7 @@ from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, store_result
 from assignadd.page import data
-from assignadd.page.data import chosen_steps, phases_data, straddled
+from assignadd.page.data import chosen_steps, phases_data, spikes_with_checkpoints
 from assignadd.page.export import INDEX, PageFolder, export
 from assignadd.page.folder import circuits, script
 from assignadd.page.population import population_data
@@ -114,7 +114,10 @@ def test_the_index_names_the_models(page_folder):
 def test_spikes_without_checkpoints_are_no_places_to_jump_to():
     spike = Spike(1000, 1500, 0.3, 1.0, 1000, 1500)
     phases = Phases(Onset(500, 500, 500), Onset(1500, 1500, 1500), None, spike, None, True, None)
-    assert list(straddled(phases, [0, 1000, 1500, 3000])) == ["first"] and straddled(phases, [3000]) == {}
+    assert (
+        list(spikes_with_checkpoints(phases, [0, 1000, 1500, 3000])) == ["first"]
+        and spikes_with_checkpoints(phases, [3000]) == {}
+    )
 
 
 def test_a_model_s_file_has_its_exam_and_its_pairs(page_folder):
