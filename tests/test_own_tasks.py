@@ -189,7 +189,7 @@ def test_a_file_that_has_changed_is_said_in_one_line(files, capsys):
     capsys.readouterr()
     assert main(["measure", "run", "--task", "same.py"]) == 1
     line = one_line(capsys)
-    assert "the file has changed" in line and "run/task.txt" in line
+    assert "and this is" in line and "run/task.txt" in line
     assert main(command) == 1
     assert "task.file = same.py (sha256 " in one_line(capsys)
     shutil.copy("run/task.txt", "again.py")  # another name, the same text
@@ -421,7 +421,7 @@ def sequences(words):
         (Bad(lambda words: (words.below(5, 4), words.below(2, 4) * 0 - 1)), "a sequence without an answer"),
         (Bad(lambda words: 1 / 0), "raised ZeroDivisionError"),
         (Bad(lambda words: None), "returned NoneType: expected tokens and answers"),
-        (Bad(sequences, sets=()), "at least one name"),
+        (Bad(sequences, sets=()), "1 to 100 different names"),
         (Bad(sequences, n_tokens=0), "n_tokens of .* = 0: expected a whole number"),
         (Bad, "expected a task, not the class Bad"),
     ],

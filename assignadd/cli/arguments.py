@@ -21,7 +21,7 @@ from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from assignadd.cli.options import base_config
-from assignadd.config import Config, ConfigError, accepted, with_settings
+from assignadd.config import RULES, Config, ConfigError, with_settings
 from assignadd.config.errors import UsageError, did_you_mean, one_of
 from assignadd.config.task import named_operation
 
@@ -93,9 +93,9 @@ class Argument:
         try:
             return int(words) if int in self.kind_parts else float(words)
         except ValueError:
-            section, _, setting = self.name.rpartition(".")
             number = "a whole number" if int in self.kind_parts else "a number"
-            raise ConfigError(self.name, words, accepted(section, setting) or number) from None
+            accepted = RULES[self.name].words if self.name in RULES else number
+            raise ConfigError(self.name, words, accepted) from None
 
 
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:

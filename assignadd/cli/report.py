@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.network import Network
-    from assignadd.report.reproduction import OwnSection
+    from assignadd.report.reproduction import Section
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
 SEEDS_PER_ROUND = 2
@@ -57,7 +57,7 @@ def report_on_screen(
     out: Path,
     command: str,
     processes: int,
-    of_user: OwnSection | None = None,
+    of_user: Section | None = None,
 ) -> None:
     """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
 

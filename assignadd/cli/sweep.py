@@ -97,8 +97,8 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             from assignadd.sweeps.final_tests import SweepObserver
 
             function, file = function_named(self.observe)
-            config, member = sweep.cells[0].in_stack(sweep.config)  # on which the function is tried
-            sweep = replace(sweep, observe=own_measure(function, config, member, SweepObserver, file))
+            config, members = next(iter(sweep.members.items()))  # the function is tried on the first of them
+            sweep = replace(sweep, observe=own_measure(function, config, members[0], SweepObserver, file))
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, read_provenance, tally

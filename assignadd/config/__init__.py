@@ -210,19 +210,57 @@ SETTINGS: dict[str, Field[Any]] = {
     for section in dataclasses.fields(Config)
     for setting_field in dataclasses.fields(section.type)  # type: ignore[arg-type]
 }
+# Settings, besides those of the sections model and start, that mean nothing for a network of the user's own.
+OF_TRANSFORMERS = ("optim.slot_score", "record.measure_every", "optim.frozen")
 # The settings in which the models of one stack may differ.
 PER_MODEL = [name for name, setting_field in SETTINGS.items() if setting_field.metadata.get("per_model")]
 
 
+@dataclass(frozen=True)
+class Rule:
+    """The values that a setting accepts."""
+
+    words: str
+    """As errors list them."""
+    accepts: Callable[[Any], bool]
+
+
+def _rule_of(setting_field: Field[Any]) -> Rule | None:
+    """The rule of a number within limits, a truth value or a choice; None for a field with a check of its own."""
+    kind, limits = setting_field.type, setting_field.metadata
+    kinds = (kind, *get_args(kind))  # of `int | None`: the union, int and None
+    if "low" in limits:
+        low, high = limits["low"], limits["high"]
+        number, types = ("whole number", (int,)) if int in kinds else ("number", (int, float))
+
+        def is_within(value: Any) -> bool:
+            if value is None:
+                return NoneType in kinds
+            return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
+
+        return Rule(f"a {number} from {low} to {high}", is_within)
+    if kind is bool:
+        return Rule("true or false", lambda value: isinstance(value, bool))
+    if get_origin(kind) is Literal:
+        return Rule("one of " + ", ".join(get_args(kind)), get_args(kind).__contains__)
+    return None
+
+
+# The rule of each setting that has one, by its dotted name.
+RULES = {name: rule for name, setting_field in SETTINGS.items() if (rule := _rule_of(setting_field)) is not None}
+# The section of each name that was accepted last: thousands of models may share it.
+_last_accepted: dict[str, object] = {}
+
+
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for section, checks in _CHECKS.items():
-        values = getattr(config, section)
+    for section, values in vars(config).items():
         if values is _last_accepted.get(section):
             continue
-        for name, is_accepted in checks.items():
-            if not is_accepted(value := getattr(values, name)):
-                raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
+        for field_name, value in vars(values).items():
+            name = f"{section}.{field_name}"
+            if name in RULES and not RULES[name].accepts(value):
+                raise ConfigError(name, value, RULES[name].words)
         if section == "task":
             check_task(config.task)
         _last_accepted[section] = values
@@ -231,61 +269,6 @@ def validate(config: Config) -> None:
     _check_part("optim.frozen", config.optim.frozen, config.model)
     _check_schedules(config)
     _check_start(config)
-
-
-def accepted(section: str, name: str) -> str | None:
-    """The values that a setting accepts, in words; None where there is no such setting or it has its own check."""
-    setting_field = SETTINGS.get(f"{section}.{name}")
-    if setting_field is None:
-        return None
-    limits = setting_field.metadata
-    if "low" in limits:
-        number = "whole number" if _is_whole(setting_field) else "number"
-        return f"a {number} from {limits['low']} to {limits['high']}"
-    if setting_field.type is bool:
-        return "true or false"
-    if get_origin(setting_field.type) is Literal:
-        return "one of " + ", ".join(get_args(setting_field.type))
-    return None
-
-
-def _check_of(setting_field: Field[Any]) -> Callable[[Any], bool] | None:
-    """A test whether a value has the field's type and is within its limits; None for a field with rules of its own."""
-    limits = setting_field.metadata
-    if "low" in limits:
-        low, high = limits["low"], limits["high"]
-        may_be_none = NoneType in get_args(setting_field.type)
-        types = (int,) if _is_whole(setting_field) else (int, float)
-
-        def is_accepted(value: Any) -> bool:
-            if value is None:
-                return may_be_none
-            return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
-
-        return is_accepted
-    if setting_field.type is bool:
-        return lambda value: isinstance(value, bool)
-    if get_origin(setting_field.type) is Literal:
-        return get_args(setting_field.type).__contains__
-    return None
-
-
-def _is_whole(setting_field: Field[Any]) -> bool:
-    """Whether the numbers that a field accepts are whole: its type is int, or int | None."""
-    return int in (setting_field.type, *get_args(setting_field.type))
-
-
-# By section and field, whether a value is accepted; fields with rules for themselves take any.
-_CHECKS = {
-    section.name: {
-        setting_field.name: check
-        for setting_field in dataclasses.fields(section.type)  # type: ignore[arg-type]
-        if (check := _check_of(setting_field)) is not None
-    }
-    for section in dataclasses.fields(Config)
-}
-# The section of each name that was accepted last: thousands of models may share it.
-_last_accepted: dict[str, object] = {}
 
 
 def _check_files(config: Config) -> None:
@@ -302,13 +285,12 @@ def _check_files(config: Config) -> None:
     sizes = [size for _, shape in network_file.weights for size in shape]
     if not network_file.weights or not all(type(size) is int and size >= 0 for size in sizes):
         raise ConfigError(f"weights of {network_file.name}", network_file.weights, "names and shapes of weights")
-    of_transformers = {"optim.slot_score", "record.measure_every", "optim.frozen"}
-    of_transformers |= {name for name in SETTINGS if name.startswith(("model.", "start."))} - {"model.file"}
     for name, setting_field in SETTINGS.items():
+        is_of_transformers = name in OF_TRANSFORMERS or name.startswith(("model.", "start."))
         value = attrgetter(name)(config)
-        if name in of_transformers and value != setting_field.default:
-            accepted = f"{setting_field.default!r}, its default: the network is {network_file.name}"
-            raise ConfigError(name, value, accepted)
+        if is_of_transformers and name != "model.file" and value != setting_field.default:
+            default = f"{setting_field.default!r}, its default: the network is {network_file.name}"
+            raise ConfigError(name, value, default)
 
 
 def has_code_of_user(config: Config) -> bool:
@@ -318,13 +300,10 @@ def has_code_of_user(config: Config) -> bool:
 
 def require_built_in(config: Config, command: str) -> None:
     """Raises a UsageError for a task or a network of the user's own, with which this command cannot do anything."""
-    for made_for, option, file in (
-        ("the task assign-and-add", "task", config.task.file),
-        ("the package's transformer", "network", config.model.file),
-    ):
+    for option, file in {"task": config.task.file, "network": config.model.file}.items():
         if file is not None:
             raise UsageError(
-                f"{command} is for {made_for}, and this run's {option} is {file.name}; "
+                f"{command} is for the package's task and transformer, and this run's {option} is {file.name}; "
                 f"`assignadd measure RUN --{option} {file.name}` evaluates it, `assignadd runs show RUN` shows it"
             )
 
@@ -421,11 +400,6 @@ class Member:
             raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
         filled_in = {f"seed.{name}": self.seed for name, seed in vars(base.seed).items() if seed is None}
         return with_settings(base, filled_in | dict(self.settings))
-
-    def in_stack(self, base: Config) -> "tuple[Config, Member]":
-        """The configuration of the stack that this model can be trained in, and this model as a member of it."""
-        of_stack, member = self.divided()
-        return with_settings(base, dict(of_stack)), member
 
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
         """The settings that all models of a stack must share, and this model with the rest of its settings."""

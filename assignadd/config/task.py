@@ -210,17 +210,14 @@ def _check_file(task: Task) -> None:
         size = getattr(file, name)
         if type(size) is not int or not 1 <= size <= most:
             raise ConfigError(f"{name} of {file.name}", size, f"a whole number from 1 to {most}")
-    names = file.sets
-    if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isprintable() for name in names):
-        raise ConfigError(f"sets of {file.name}", names, "names of evaluation sets")
-    if not names or len(set(names)) < len(names) or "" in names:
-        raise ConfigError(f"sets of {file.name}", names, "at least one name, each once")
-    if len(names) > MOST_SETS:
-        raise ConfigError(f"sets of {file.name}", f"{len(names)} sets", f"at most {MOST_SETS}")
-    for f in fields(task):
-        if f.name != "file":
-            unchanged = getattr(task, f.name) == f.default
-            _require(task, f.name, unchanged, f"{f.default!r}, its default: the task is {file.name}")
+    sets = file.sets
+    are_names = isinstance(sets, tuple) and all(isinstance(name, str) and name and name.isprintable() for name in sets)
+    if not are_names or not 1 <= len(set(sets)) == len(sets) <= MOST_SETS:
+        raise ConfigError(f"sets of {file.name}", sets, f"1 to {MOST_SETS} different names")
+    for other in fields(task):
+        if other.name != "file":
+            is_default = getattr(task, other.name) == other.default
+            _require(task, other.name, is_default, f"{other.default!r}, its default: the task is {file.name}")
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:

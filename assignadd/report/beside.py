@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 
 from assignadd import __version__
@@ -43,9 +44,7 @@ def claims_json(records: Sequence[Record]) -> bytes:
 def claims_csv(records: Sequence[Record]) -> bytes:
     """The records as a table: a row for each."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([getattr(record, column) for column in COLUMNS] for record in records)
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *map(attrgetter(*COLUMNS), records)])
     return text.getvalue().encode()
 
 

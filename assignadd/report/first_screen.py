@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from assignadd.config import PRESETS, Config, Task
+from assignadd.config import PRESETS, Config
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import Record, find
@@ -68,15 +68,6 @@ QUESTIONS = (
         "Is the sum computed by the MLP?", "probe-after-mlp", ("probes",),
         "A linear probe after the MLP reads {share} of the answers.", "The paper says that such a probe succeeds.",
     ),
-    Question(
-        "Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",),
-        "One frequency explains {share} of the variance of the best neuron.",
-        "The paper says that the match is near perfect.",
-    ),
-    Question(
-        "Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",),
-        "Another term of the theorem's step is {number} times as large.", "The paper says that it dominates.",
-    ),
 )  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
 # The answer by the verdict of the claim.
@@ -90,16 +81,11 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
 
     They are in the order of QUESTIONS. `is_drawn` says whether the page has a picture with this label.
     """
-    records_by_question: dict[Question, Record] = {}
-    for question in QUESTIONS:
-        record = find(records, question.claim)
-        if record is not None:
-            records_by_question[question] = record
-    # Those decided come first.
-    shown = sorted(records_by_question, key=lambda question: records_by_question[question].verdict in OPEN)[:SHOWN]
-    return [
-        _answer(question, record, is_drawn) for question, record in records_by_question.items() if question in shown
-    ]
+    records_by_id = {question.claim: find(records, question.claim) for question in QUESTIONS}
+    answered = [(question, record) for question in QUESTIONS if (record := records_by_id[question.claim]) is not None]
+    decided_first = sorted(answered, key=lambda pair: pair[1].verdict in OPEN)
+    shown = [question for question, _ in decided_first[:SHOWN]]
+    return [_answer(question, record, is_drawn) for question, record in answered if question in shown]
 
 
 def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:
@@ -146,12 +132,11 @@ def first_screen(
 ) -> None:
     """Adds what a reader sees first: the networks in a few words, links, and five answers.
 
-    Figures of one network show the first of `networks`. `is_drawn` says whether the page has a picture with this label,
-    `beside` is the picture next to the answers, `explorer` is the address of the interactive page, if any.
+    `is_drawn` says whether the page has a picture with this label, `beside` is the picture next to the answers,
+    `explorer` is the address of the interactive page, if any.
     """
     _add_summary(page, networks)
-    other_networks = [network for network in networks if not is_the_papers(network.config)]
-    if other_networks:
+    if not all(is_the_papers(network.config) for network in networks):
         page.banner(
             "This is another task or network than the paper's. The thresholds of the claims are the paper's: a verdict "
             "says whether these networks pass them, not whether the paper is right."
@@ -160,30 +145,15 @@ def first_screen(
     if records:
         count_verdicts(page, records)
     page.answers(answers(records, is_drawn), beside)
-    links = [("the paper", f"https://arxiv.org/abs/{ARXIV}")]
-    if explorer is not None:
-        links.append(("the interactive page", explorer))
-    links += [(name, name) for name in BESIDE]
-    page.text("See also:", links=links)
+    interactive = [("the interactive page", explorer)] if explorer else []
+    files = [(name, name) for name in BESIDE]
+    page.text("See also:", links=[("the paper", f"https://arxiv.org/abs/{ARXIV}"), *interactive, *files])
 
 
 def is_the_papers(config: Config) -> bool:
     """Whether these are the paper's task, in either reading of its banned slots, and its network."""
     presets = (PRESETS["paper"], PRESETS["authors"])  # the two readings
     return any(config.task == preset.task and config.model == preset.model for preset in presets)
-
-
-def _verb(task: Task) -> str:
-    """The operation on the values in words, such as "to add mod 59"."""
-    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
-    return f"to {verb} mod {task.modulus}"
-
-
-def _architecture(config: Config) -> str:
-    """The size of a network in words, such as "2 layers of one head"."""
-    model = config.model
-    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
-    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}, width {model.d_model}"
 
 
 def names_of(networks: Sequence[Network]) -> str:
@@ -195,14 +165,19 @@ def names_of(networks: Sequence[Network]) -> str:
 
 
 def _add_summary(page: Page, networks: Sequence[Network]) -> None:
-    """Adds what was trained on what, and which of the networks bind variables."""
-    config = networks[0].config
-    example = examples.fitted(examples.ATTENTION, config.task)  # None if the task has no such sequence
-    such_as = "" if example is None else f" such as `{render(example, config.task)}`"
+    """Adds what was trained on what, and which of the networks bind variables.
+
+    Figures of one network show the first of `networks`.
+    """
+    task, model = networks[0].config.task, networks[0].config.model
+    size = f"layers: {model.n_layers}, heads in each: {model.n_heads}, width: {model.d_model}"
+    example = examples.fitted(examples.ATTENTION, task)  # None if the task has no such sequence
+    such_as = "" if example is None else f" such as `{render(example, task)}`"
+    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
     steps = " or ".join(f"{step:,}" for step in sorted({network.step for network in networks}))
     page.text(
-        f"A transformer with {_architecture(config)}, is trained for {steps} steps on sequences{such_as}: to look "
-        f"variables up and {_verb(config.task)}. It binds variables if in the end it is right on at least "
+        f"A transformer ({size}) is trained for {steps} steps on sequences{such_as}: to look variables up and to "
+        f"{verb} mod {task.modulus}. It binds variables if in the end it is right on at least "
         f"{100 * BINDING_THRESHOLD:.0f} % of the sums with {LABELS[BINDING_SET]}."
     )
     binding = [network for network in networks if binds(network)]

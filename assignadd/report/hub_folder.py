@@ -16,10 +16,10 @@ from assignadd.report.beside import ARXIV, claims_json
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
-from assignadd.runs.files import claim_folder, folder_inside, read_regular
+from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.runs.hub import SCHEME
-from assignadd.runs.manifest import CHECKPOINTS, MANIFEST, METRICS, STATES
+from assignadd.runs.manifest import CHECKPOINTS, MANIFEST, METRICS
 from assignadd.task.evalsets import all_sets
 
 
@@ -32,28 +32,23 @@ def write_hub_folder(
     """
     claim_folder(folder, "publication")
     atomic.discard(folder / MANIFEST)
-    listed = {
-        name: file
-        for name, file in run.manifest.files.items()
-        if file.step is None or (file.step in steps and not name.startswith(STATES))
-    }
-    rows = run.metrics()  # raises an error where the file is not as committed
+    checkpoints = [run.manifest.numbered(CHECKPOINTS)[step] for step in steps]
+    listed = {name: file for name, file in run.manifest.files.items() if file.step is None or name in checkpoints}
     weights = run.checkpoint(steps[-1]).weights
-    last_rows = list({row["model"]: row for row in rows if row["step"] <= steps[-1]}.values())  # of each model the last
-    contents = {
-        METRICS: read_regular(run.path, METRICS, first=run.manifest.metrics.size),
+    made_here = {
         "model.safetensors": encode_tensors({name: weight[0] for name, weight in weights.items()}),
         "claims.json": claims_json(records),
-        "README.md": card(run, repository, steps, last_rows, records, license).encode(),
+        "README.md": card(run, repository, steps, records, license).encode(),
     }
-    for name in (*listed, *contents):
+    names = [*listed, METRICS, *made_here]
+    for name in names:
         parent = folder_inside(folder, str(Path(name).parent))
-        atomic.write(parent / Path(name).name, contents[name] if name in contents else run.committed(name))
+        atomic.write(parent / Path(name).name, made_here.get(name) or run.committed(name))
     for path in (folder / CHECKPOINTS).iterdir():
         if f"{CHECKPOINTS}/{path.name}" not in listed:
             atomic.discard(path)  # weights of an earlier publication
     replace(run.manifest, files=listed).write(folder)
-    return [folder / name for name in (*listed, *contents, MANIFEST)]
+    return [folder / name for name in (*names, MANIFEST)]
 
 
 CARD = """\
@@ -89,34 +84,21 @@ these files and of the weights, which is checked.
 Without assignadd: `model.safetensors` has the model of seed {seed} at step {step} by TransformerLens's names. In
 `checkpoints/` the same tensors have one axis more, the first, for the seeds.
 
-## Accuracy
-
-At the last evaluation in training up to step {step}.
-
-{accuracies}
-
 ## Claims
 
 {claims}
 """
 
 
-def card(
-    run: Run,
-    repository: str,
-    steps: Sequence[int],
-    last_rows: Sequence[dict[str, Any]],
-    records: Sequence[Record],
-    license: str,
-) -> str:
-    """The text of README.md, which the Hub shows as the page of the repository; `last_rows` are the evaluations."""
+def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Record], license: str) -> str:
+    """The text of README.md, which the Hub shows as the page of the repository, with checkpoints of these steps."""
     seeds = [member.seed for member in run.members]
     model = run.config.model
     return CARD.format(
         license=license,
         arxiv=ARXIV,
-        model_index=_model_index(run, repository, last_rows),
-        title=_plain(repository),
+        model_index=_model_index(run, repository, steps[-1]),
+        title=repository,
         models=len(seeds),
         s="s" * (len(seeds) > 1),
         layers=model.n_layers,
@@ -129,49 +111,26 @@ def card(
         seeds=", ".join(map(str, seeds)),
         steps_s="s" * (len(steps) > 1),
         steps=", ".join(f"{step:,}" for step in steps),
-        accuracies=_accuracies(run, last_rows),
         claims=_claims(records),
     )
 
 
-def _model_index(run: Run, repository: str, last_rows: Sequence[dict[str, Any]]) -> str:
-    """The accuracies as the Hub's metadata has results of evaluations, in lines of YAML; none without a result."""
-    results = []
-    for name, label in _labels(run, last_rows).items():
-        metrics = [
-            {
-                "type": "accuracy",
-                "value": row["accuracy"][name],
-                "name": f"accuracy, seed {row['seed']}, step {row['step']}",
-            }
-            for row in last_rows
-            if name in row["accuracy"]
-        ]
-        task = {"type": "modular-arithmetic", "name": f"arithmetic modulo {run.config.task.modulus}"}
-        dataset = {"type": "assign-and-add", "name": f"Assign and Add: {label}", "split": name}
-        results.append(f"  - {json.dumps({'task': task, 'dataset': dataset, 'metrics': metrics})}\n")  # JSON is YAML
-    return f"model-index:\n- name: {repository}\n  results:\n{''.join(results)}" if results else ""
-
-
-def _labels(run: Run, last_rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The label of each evaluation set of these rows, in order."""
+def _model_index(run: Run, repository: str, step: int) -> str:
+    """The accuracies at each model's last evaluation up to `step`, as lines of the Hub's metadata; none without any."""
+    last_rows = {row["model"]: row for row in run.metrics() if row["step"] <= step}
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
-    return {name: labels[name] for row in last_rows for name in row["accuracy"]}
-
-
-def _accuracies(run: Run, last_rows: Sequence[dict[str, Any]]) -> str:
-    """The accuracies of the models' last evaluations as a Markdown table: a row for each set, a column a model."""
-    if not last_rows:
-        return "The run was not evaluated during training."
-    headings = ["evaluation set"]
-    for row in last_rows:
-        diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
-        headings.append(f"seed {row['seed']}, step {row['step']:,}{diverged}")
-    lines = [headings, ["---"] * len(headings)]
-    for name, label in _labels(run, last_rows).items():
-        accuracies = [row["accuracy"].get(name) for row in last_rows]
-        lines.append([label, *("" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies)])
-    return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
+    task = {"type": "modular-arithmetic", "name": f"arithmetic modulo {run.config.task.modulus}"}
+    metrics_of_set: dict[str, list[dict[str, Any]]] = {}
+    for row in last_rows.values():
+        about = f"accuracy, seed {row['seed']}, step {row['step']}"
+        for name, accuracy in row["accuracy"].items():
+            metrics_of_set.setdefault(name, []).append({"type": "accuracy", "value": accuracy, "name": about})
+    results = ""
+    for name, metrics in metrics_of_set.items():
+        dataset = {"type": "assign-and-add", "name": f"Assign and Add: {labels[name]}", "split": name}
+        result = {"task": task, "dataset": dataset, "metrics": metrics}
+        results += f"  - {json.dumps(result)}\n"  # JSON is YAML too
+    return f"model-index:\n- name: {repository}\n  results:\n{results}" if results else ""
 
 
 def _claims(records: Sequence[Record]) -> str:
@@ -182,8 +141,3 @@ def _claims(records: Sequence[Record]) -> str:
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
     intro = "What the paper says of its network, and further readings, tested on these networks by `assignadd claims`"
     return f"{intro}: {counted}. All of them are in `claims.json`."
-
-
-def _plain(text: str) -> str:
-    """A text on one line, in which nothing ends a cell of a Markdown table or begins an HTML tag."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -173,11 +173,6 @@ class Page:
         """Adds long plain text, whose lines stay as they are."""
         self._parts.append(tag("pre", escape(text), tabindex="0"))
 
-    def links(self, links: Sequence[tuple[str, str]]) -> None:
-        """Adds a list of links, each its words and its address."""
-        items = "".join(tag("li", tag("a", marked(words), href=address)) for words, address in links)
-        self._parts.append(tag("ul", items, class_="links"))
-
     def picture(self, picture: Picture) -> None:
         """Adds a section with a figure."""
         self._parts.append(picture.html())

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
 
 from assignadd.config import ConfigError
 from assignadd.dynamics.trajectory import binds, trajectory_of
-from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureData, FigureRecord, Sources
+from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureRecord, Sources
 from assignadd.ledger.claim import Claim, Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
-from assignadd.paper.addition.claims import ADDITION
 from assignadd.paper.addition.figures import COSINE_SIM_FIGURE, FOURIER_SHARES_FIGURE, PREACTS_FIGURE, PROBES_FIGURE
-from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
 from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
-from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
 from assignadd.paper.causes.figures import CIRCUIT_ONLY_FIGURE, INTERCHANGE_FIGURE
 from assignadd.paper.dynamics.figures import EARLY_FIGURE, LATE_FIGURE, PROGRESS_MEASURES_FIGURE
-from assignadd.paper.generalisation.claims import GENERALISATION, achieved
+from assignadd.paper.generalisation.claims import achieved
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE, CENSUS_FIGURE, GENERALIZATION_FIGURE
-from assignadd.paper.generalisation.seeds import POPULATION
-from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
-from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.figures import THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE
 from assignadd.report.beside import write_beside
-from assignadd.report.claims_table import claims_table, count_verdicts, list_refuted
-from assignadd.report.first_screen import first_screen
+from assignadd.report.claims_table import claims_table
+from assignadd.report.first_screen import first_screen, names_of
 from assignadd.report.page import Cell, Page, Picture
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
@@ -42,25 +34,21 @@ from assignadd.task.evalsets import ALL_SETS
 from assignadd.training.processes import in_background
 from assignadd.user_file import with_line
 
-# The files of a figure that the page links to, and the one that holds its caption.
+# The files of a figure that the page links to, and the one that has its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its figures, and which of the records of claims belong to it."""
+    """A section of the page, with its figures."""
 
     heading: str
     figures: tuple[FigureRecord, ...]
-    has: Callable[[Record], bool]
-    """Whether the record of a claim belongs to it."""
-
-
-def _one_of(*claims: Claim) -> Callable[[Record], bool]:
-    """A function that says whether a record is that of one of these claims."""
-    ids = {claim.id for claim in claims}
-    return lambda record: record.id in ids
+    files: tuple[Path, ...] = ()
+    """The user's files that state its figures and claims, by their names; none for a section of ours."""
+    claims: tuple[Claim, ...] = ()
+    """The claims of these files."""
 
 
 MECHANISM = (
@@ -71,28 +59,20 @@ CAUSES = (INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE)
 DYNAMICS = (PROGRESS_MEASURES_FIGURE, EARLY_FIGURE, LATE_FIGURE)
 POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
 THEORY = (THEORY_BETA_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
-_is_causal = _one_of(*CAUSAL_CLAIMS)  # one of which is about the theorem too
 SECTIONS = (
-    Section("The mechanism", MECHANISM, _one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
-    Section("Causes", CAUSES, _is_causal),
-    Section("Training dynamics", DYNAMICS, _one_of(*DYNAMIC_CLAIMS)),
-    Section("Populations of seeds", POPULATIONS, _one_of(*POPULATION)),
-    Section("The theory", THEORY, lambda record: record.label == THEORY_LABEL and not _is_causal(record)),
+    Section("The mechanism", MECHANISM),
+    Section("Causes", CAUSES),
+    Section("Training dynamics", DYNAMICS),
+    Section("Populations of seeds", POPULATIONS),
+    Section("The theory", THEORY),
 )
 
 
-@dataclass(frozen=True)
-class OwnSection(Section):
-    """The section that a user's files add at the end; instead of a figure that fails, a panel says so."""
+def own_section(files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]) -> Section:
+    """The section that a user's files add at the end; `stated` has each file's claims and figures.
 
-    files: tuple[Path, ...] = ()
-    claims: tuple[Claim, ...] = ()
-
-
-def own_section(
-    files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]
-) -> OwnSection:
-    """The section of what a user's files state: of each file its claims and its figures, whose labels are checked."""
+    A ConfigError for a figure whose label the report has already, or that is no name of a file.
+    """
     claims = tuple(claim for of_file, _ in stated for claim in of_file)
     figures = tuple(figure for _, of_file in stated for figure in of_file)
     known = {record.label for section in SECTIONS for record in section.figures}
@@ -103,7 +83,7 @@ def own_section(
             raise ConfigError("label", record.label, expected)
         known.add(record.label)
     names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
-    return OwnSection(f"From {', '.join(map(str, names))}", figures, _one_of(*claims), files=names, claims=claims)
+    return Section(f"From {', '.join(map(str, names))}", figures, names, claims)
 
 
 def make_report_folder(folder: Path) -> None:
@@ -118,16 +98,17 @@ def drawing_pictures(
     networks: Sequence[Network],
     populations: Populations,
     processes: int = 1,
-    own: OwnSection | None = None,
+    of_user: Section | None = None,
 ) -> Iterator[int]:
     """Draws every figure into `folder`/figures while the body of the `with` runs; yields the number of figures.
 
     Other processes draw them; if `processes` is one, they are drawn after the body. For each figure there are files
-    with the picture, its data and its caption.
+    with the picture, its data and its caption; without data, or where a figure of the section `of_user` fails, the
+    caption alone.
     """
     make_report_folder(folder)
     shown = _binding_first(networks)
-    pictures = _pictures(shown, own)
+    pictures = _pictures(shown, of_user)
     # Tables are read here, before processes are forked: Polars cannot be used in those.
     populations.load()
     trajectory_of(shown[0])
@@ -136,24 +117,26 @@ def drawing_pictures(
         """Writes the files of one figure, drawn for these networks."""
         record, networks_shown = picture
         stem = _stem(record.label, folder)
-        data: FigureData
         try:
             data = record.data_of(Sources(networks_shown, populations))
-            record.save(data, stem)
+            if not isinstance(data, Absent):
+                record.save(data, stem)
         except Exception as error:
-            if own is None or record not in own.figures:
+            if of_user is None or record not in of_user.figures:
                 raise
-            data = Failed(with_line(error, *own.files))
-            record.save(data, stem)
+            data = Failed(with_line(error, *of_user.files))
+        if isinstance(data, Absent):
+            for suffix in SUFFIXES:  # of an earlier report in this folder
+                atomic.discard(stem.with_suffix(suffix))
         atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
 
     with in_background(draw, pictures, processes):
         yield len(pictures)
 
 
-def not_drawn(folder: Path, own: OwnSection) -> list[str]:
+def not_drawn(folder: Path, of_user: Section) -> list[str]:
     """Why figures of a user's files could not be drawn, a line for each."""
-    captions = [_stem(record.label, folder).with_suffix(CAPTION).read_text(encoding="utf-8") for record in own.figures]
+    captions = [_picture(record, folder).look_for for record in of_user.figures]
     return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
 
 
@@ -162,11 +145,12 @@ def write_page(
     networks: Sequence[Network],
     records: Sequence[Record],
     command: str,
-    own: OwnSection | None = None,
+    of_user: Section | None = None,
 ) -> Path:
     """Writes `folder`/index.html and returns its path.
 
-    The figures are already in the folder (`drawing_pictures`); `command` is the one that makes the page.
+    The figures are already in the folder (`drawing_pictures`). `command` is the one that makes the page, `of_user` is
+    the section that a user's files add.
     """
     shown = _binding_first(networks)
     page = Page(f"Report on {', '.join(run.name for run in runs_of(networks))}")
@@ -180,18 +164,17 @@ def write_page(
         with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})", in_pairs=True):
             for picture in curves[1:]:
                 page.picture(picture)
-    _name_those_without_curves(page, shown)
-    for section in (*SECTIONS, *([own] if own else [])):
+    without_curves = [network for network in shown if len(network.rows) < 2]
+    if without_curves:
+        reason = "they were imported, or evaluated only once in training"
+        page.text(f"Networks without curves, as {reason}: {names_of(without_curves)}.", soft=True)
+    for section in _sections(of_user):
         page.heading(section.heading)
-        of_section = [record for record in records if section.has(record)]
-        if of_section:
-            count_verdicts(page, of_section)
-            list_refuted(page, of_section)
         _add_pictures(page, [_picture(figure, folder) for figure in section.figures])
     page.heading("Provenance and commands")
     _add_provenance(page, shown, command)
     page.heading("Every claim")
-    claims_table(page, records, [record.label for record, _ in _pictures(shown, own)])
+    claims_table(page, records, [record.label for record, _ in _pictures(shown, of_user)])
     index = folder / "index.html"
     write_beside(folder, records)
     atomic.write(index, page.html().encode())
@@ -199,23 +182,15 @@ def write_page(
 
 
 def _add_pictures(page: Page, pictures: Sequence[Picture]) -> None:
-    """Adds the figures of a section: the first that was drawn, and the others folded."""
-    first = next((picture for picture in pictures if picture.svg is not None), None)
-    if first is None:  # of none there are data
-        for picture in pictures:
-            page.picture(picture)
-        return
-    page.picture(first)
-    others = [picture for picture in pictures if picture is not first]
+    """Adds the figures of a section: the first that was drawn, if there is one, and the others folded."""
+    drawn_first = sorted(pictures, key=lambda picture: picture.svg is None)
+    others = drawn_first[1:]
+    for picture in drawn_first[:1]:
+        page.picture(picture)
     if others:
         with page.folded(f"{len(others)} more: {'; '.join(picture.title for picture in others)}"):
             for picture in others:
                 page.picture(picture)
-
-
-def name_of(network: Network) -> str:
-    """The name of a network on the page: its seed and its run."""
-    return f"seed {network.seed} of {network.name}"
 
 
 def _binding_first(networks: Sequence[Network]) -> list[Network]:
@@ -223,12 +198,14 @@ def _binding_first(networks: Sequence[Network]) -> list[Network]:
     return sorted(networks, key=lambda network: not binds(network))
 
 
-def _pictures(shown: Sequence[Network], own: OwnSection | None) -> list[tuple[FigureRecord, Sequence[Network]]]:
+def _sections(of_user: Section | None) -> list[Section]:
+    """The sections of the page: ours, and the one that a user's files add, if any."""
+    return [*SECTIONS, *([of_user] if of_user else [])]
+
+
+def _pictures(shown: Sequence[Network], of_user: Section | None) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """All figures of the page, each with the networks that it is drawn for."""
-    pictures = _curve_pictures(shown)
-    for section in (*SECTIONS, *([own] if own else [])):
-        pictures += [(figure, shown) for figure in section.figures]
-    return pictures
+    return _curve_pictures(shown) + [(figure, shown) for section in _sections(of_user) for figure in section.figures]
 
 
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
@@ -240,24 +217,13 @@ def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequen
     for network in shown:
         if len(network.rows) > 1:
             not_binding = "" if binds(network) else ", no binding in the end"
-            title = f"Accuracies by evaluation set, {name_of(network)}{not_binding}"
+            title = f"Accuracies by evaluation set, {names_of([network])}{not_binding}"
             figure = replace(ACCURACIES_FIGURE, title=title)
             if pictures:
                 label = f"accuracies{len(pictures) + 1}"
                 figure = replace(figure, label=label, look_for="As above, for another network.")
             pictures.append((figure, [network]))
     return pictures
-
-
-def _name_those_without_curves(page: Page, shown: Sequence[Network]) -> None:
-    """Says which networks have no figure of accuracies during training, and why."""
-    for n_evaluations, reason in (
-        (1, "evaluated once in training"),
-        (0, "imported, without a record of their training"),
-    ):
-        names = ", ".join(name_of(network) for network in shown if len(network.rows) == n_evaluations)
-        if names:
-            page.text(f"Networks without curves, as they were {reason}: {names}.", soft=True)
 
 
 def _picture(figure: FigureRecord, folder: Path) -> Picture:
@@ -279,13 +245,8 @@ def _stem(label: str, folder: Path) -> Path:
 
 
 def _is_drawn(folder: Path, label: str) -> bool:
-    """Whether a figure was drawn, and there were data for it."""
-    archive = _stem(label, folder).with_suffix(".npz")
-    if not archive.is_file():
-        return False
-    # Where there were no data, the file holds the fields of `Absent`, which gives the reason, instead.
-    with np.load(archive, allow_pickle=False) as arrays:
-        return arrays.files != [field.name for field in fields(Absent)]
+    """Whether the folder of a report has the picture of this figure."""
+    return _stem(label, folder).with_suffix(".svg").is_file()
 
 
 def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
@@ -295,7 +256,7 @@ def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
         accuracies = [end_accuracies_of(network).get(evalset.name) for network in networks]
         if any(accuracies):
             rows.append([evalset.label, *[_accuracy_cell(accuracy) for accuracy in accuracies]])
-    page.table(("set", *[name_of(network) for network in networks]), rows)
+    page.table(("set", *[names_of([network]) for network in networks]), rows)
     page.text(
         f"{networks[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
         "training, the number is the median over the last ten of them; 95 % intervals, over checkpoints and sequences, "
@@ -322,17 +283,13 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
     """Adds what the runs were made with (a column for each), the commands, and the runs' configurations."""
     runs = runs_of(networks)
     facts_of_runs = [_facts(run) for run in runs]
-    rows = []
-    for name in dict.fromkeys(name for facts in facts_of_runs for name in facts):  # each once, in order
-        values = [facts.get(name, "") for facts in facts_of_runs]
-        if any(values):
-            rows.append([name, *values])
-    page.table(("what", *[run.name for run in runs]), rows)
+    names_of_facts = dict.fromkeys(name for facts in facts_of_runs for name in facts)  # each once, in order
+    rows = [[name, *[facts.get(name, "") for facts in facts_of_runs]] for name in names_of_facts]
+    page.table(("made with", *[run.name for run in runs]), rows)
     names = " ".join(dict.fromkeys(run.name for run in runs))
-    page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
     page.text(
-        f"One claim again, with its rule and interval: `assignadd claims {names} --only ID`. The interactive page: "
-        f"`assignadd explore {names} -o explorer`.",
+        f"Made by `{command}`. One claim again, with its rule and interval: `assignadd claims {names} --only ID`. The "
+        f"interactive page: `assignadd explore {names} -o explorer`.",
         soft=True,
     )
     for run in runs:
@@ -343,16 +300,13 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
 def _facts(run: Run) -> dict[str, str]:
     """How a run was made: machine and versions, how long it trained or where it is from, what diverged."""
     facts = {name: str(value) for name, value in run.provenance.items() if name != "sources" and value is not None}
-    sources = run.provenance["sources"]
-    if sources:
-        facts["imported from"] = f"{len(sources)} files, their sha256 in the run's manifest"
+    if run.manifest.sources:
+        facts["imported from"] = f"{len(run.manifest.sources)} files, their sha256 in the run's manifest"
     else:
         facts["steps"] = f"{run.step:,}"
         facts["wall time"] = f"{run.wall_seconds / 60:.1f} min"
-    diverged = [
-        f"seed {member.seed} at step {step:,}"
-        for member, step in zip(run.members, run.diverged_at, strict=True)
-        if step is not None
-    ]
-    facts["diverged"] = ", ".join(diverged)
+    step_of_seed = zip(run.manifest.seeds, run.diverged_at, strict=True)
+    diverged = [f"seed {seed} at step {step:,}" for seed, step in step_of_seed if step is not None]
+    if diverged:
+        facts["diverged"] = ", ".join(diverged)
     return facts

@@ -1,6 +1,6 @@
 "use strict";
 // Tables marked data-sortable sort by the header pressed, first up, then down; empty cells stay last either way. Above
-// them, a search field and groups of buttons: a row is shown if it has all the words and is in every group pressed.
+// them, a search field and a button for each verdict: a row is shown if it has all the words and the verdict pressed.
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows]; // in the order of the page, which decides between equals
@@ -27,23 +27,22 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
 
   const tools = table.closest("[data-table]").querySelector(".tools");
   const search = tools.querySelector("input");
-  const filters = [...tools.querySelectorAll(".filters")];
-  const groups = rows.map((row) => row.dataset.groups.split("|").map((of_kind) => of_kind.split("; ")));
+  const buttons = [...tools.querySelectorAll(".filters button")];
   const texts = rows.map((row) => `${row.id} ${row.textContent}`.toLowerCase());
 
   const show = () => {
     const wanted = search.value.toLowerCase().split(/\s+/);
-    const pressed = filters.map((filter) => filter.querySelector("[aria-pressed=true]").dataset.show);
+    const verdict = buttons.find((button) => button.getAttribute("aria-pressed") === "true").dataset.show;
     rows.forEach((row, i) => {
-      const inGroups = pressed.every((group, kind) => group === "" || groups[i][kind].includes(group));
-      row.hidden = !inGroups || !wanted.every((word) => texts[i].includes(word));
+      const hasVerdict = verdict === "" || row.dataset.verdict === verdict;
+      row.hidden = !hasVerdict || !wanted.every((word) => texts[i].includes(word));
     });
     const shown = rows.filter((row) => !row.hidden).length;
     tools.querySelector("[role=status]").textContent = `${shown} of ${rows.length} shown`;
   };
 
-  const press = (filter, button) => {
-    for (const other of filter.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
+  const press = (button) => {
+    for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
   };
 
   // A link from elsewhere leads to a row, also to one that is not shown, and opens it.
@@ -53,20 +52,18 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     row.querySelector("details").open = true;
     if (row.hidden) {
       search.value = "";
-      for (const filter of filters) press(filter, filter.querySelector("button"));
+      press(buttons[0]);
       show();
     }
     row.scrollIntoView();
   };
 
   search.addEventListener("input", show);
-  for (const filter of filters) {
-    for (const button of filter.querySelectorAll("button")) {
-      button.addEventListener("click", () => {
-        press(filter, button);
-        show();
-      });
-    }
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      press(button);
+      show();
+    });
   }
   addEventListener("hashchange", reveal);
   reveal();

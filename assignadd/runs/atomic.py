@@ -54,24 +54,16 @@ def write(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, committed: int, data: bytes) -> None:
-    """Write bytes after the first `committed` ones of a file, replacing what an interrupted append may have left.
-
-    Where that fails, the file has its first `committed` bytes and nothing more.
-    """
+    """Write bytes after the first `committed` ones of a file, replacing what an interrupted append may have left."""
     try:
         with _opened(path, os.O_WRONLY | NOT_A_LINK) as fd:
             size = os.fstat(fd).st_size
             if size < committed:
                 raise RunError(f"{path} is truncated: it has {size} of {committed} bytes")
-            try:
-                os.ftruncate(fd, committed)
-                os.lseek(fd, committed, os.SEEK_SET)
-                _write_all(fd, data)
-                os.fsync(fd)
-            except BaseException:  # an interrupt too
-                with contextlib.suppress(OSError):
-                    os.ftruncate(fd, committed)
-                raise
+            os.ftruncate(fd, committed)
+            os.lseek(fd, committed, os.SEEK_SET)
+            _write_all(fd, data)
+            os.fsync(fd)
     except OSError as error:
         raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
 
@@ -166,7 +158,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make the names in a directory last over a loss of power, as fsync makes the contents of a file last."""
+    """Wait until the names in a directory are on the disk, as `os.fsync` does for the contents of a file."""
     if hasattr(os, "O_DIRECTORY"):  # elsewhere a directory cannot be opened
         with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             os.fsync(fd)

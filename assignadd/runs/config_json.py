@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # without torch until a task or a network of the user's is th
     from assignadd.model.own import Factory
     from assignadd.task.own import OwnTask
 
-    GivenTask = OwnTask | str | Path | None
-    GivenNetwork = Factory | str | Path | None
+    TaskOfUser = OwnTask | str | Path | None
+    NetworkOfUser = Factory | str | Path | None
 
 DEFAULTS = Config()
 
@@ -58,7 +58,7 @@ def read_config(path: Path, base: Config) -> Config:
     return with_settings(base, exact_settings(with_operation(_by_dotted_name(values))))
 
 
-def with_files(config: Config, task: GivenTask = None, network: GivenNetwork = None) -> Config:
+def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser = None) -> Config:
     """The configuration with this task and network of the user's.
 
     A UserError if the configuration names a task or a network of the user's that this process has not loaded.
@@ -225,15 +225,12 @@ def _member(name: str, values: Any, config: Config) -> Member:
 
     Files of the first version have short names such as `lr`, and null for the value of the stack.
     """
-    if not isinstance(values, dict):
-        raise ConfigError(name, values, "an object with a seed and settings")
-    seed = values.get("seed")
-    if type(seed) is not int:
-        raise ConfigError(f"{name}.seed", seed, "a whole seed")
+    if not isinstance(values, dict) or type(values.get("seed")) is not int:
+        raise ConfigError(name, values, "an object with a whole `seed`, and settings")
     settings = {SHORT_NAMES.get(str(field), str(field)): value for field, value in values.items() if field != "seed"}
     for field, value in settings.items():
         if field not in PER_MODEL:
             raise ConfigError(f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(PER_MODEL))
-    member = Member(seed, exact_settings(settings))
+    member = Member(values["seed"], exact_settings(settings))
     member.config(config)  # the model's settings are checked as a whole configuration
     return member

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
     from torch import Tensor
 
     from assignadd.model.stack import Stack
-    from assignadd.runs.config_json import GivenNetwork, GivenTask
+    from assignadd.runs.config_json import NetworkOfUser, TaskOfUser
 
 MOST_OF_ROW = 1 << 16  # bytes of a row of the metrics; with every measure it has some four thousand
 STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
@@ -323,7 +323,7 @@ class Run:
         return data
 
     def _most_rows(self) -> int:
-        """An upper bound on the rows of the metrics of a run with these settings."""
+        """An upper bound on the number of rows that the metrics of a run with these settings have."""
         record = self.config.record
         evaluations = self.step // record.eval_every + self.step // (record.measure_every or record.eval_every)
         return len(self.members) * (evaluations + 20)  # 20 for the first and the last evaluations
@@ -342,34 +342,29 @@ class Run:
 
 
 def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
-    """Whether the rows are those of one evaluation after another, each with every model in order, on its sets."""
+    """Whether the rows are those of evaluations at rising steps, each of all models in order, on the same sets."""
     steps = [row.step for row in rows[::n_models]]
     places = [(step, model) for step in steps for model in range(n_models)]
     same_sets = all(row.accuracy.keys() == rows[i % n_models].accuracy.keys() for i, row in enumerate(rows))
     return places == [(row.step, row.model) for row in rows] and steps == sorted(set(steps)) and same_sets
 
 
-def check_files(run: Run, task: GivenTask = None, network: GivenNetwork = None) -> None:
-    """Raises a RunError for a task or a network of the user's own that is not the one this run was trained with."""
+def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None) -> None:
+    """Raises a RunError if a task or a network of the user's own is named that this run was not trained with."""
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
 
+    named_files: dict[str, tuple[Any, Any]] = {}  # by the option: the file of the run, and the one that is named
     if task is not None:
-        _check_file(run, "task", run.config.task.file, own_tasks.register(task), TASK_TEXT)
+        named_files["task"] = run.config.task.file, own_tasks.register(task)
     if network is not None:
-        described = own_networks.described(network, run.config.task)
-        _check_file(run, "network", run.config.model.file, described, NETWORK_TEXT)
-
-
-def _check_file(run: Run, kind: str, trained_with: Any, named: Any, text: str) -> None:
-    """Raises a RunError if the run's task or network (`kind`), whose text is in `text`, is not the one named now."""
-    if trained_with is None:
-        raise RunError(f"run {run.name} has no {kind} of your own; leave {named.name} out")
-    if trained_with != named:
-        raise RunError(
-            f"run {run.name} was trained with {trained_with!r}, and this is {named!r}: the file has changed, or is "
-            f"another; its text at that time is {run.path / text}"
-        )
+        named_files["network"] = run.config.model.file, own_networks.described(network, run.config.task)
+    for option, (trained_with, named) in named_files.items():
+        if trained_with is None:
+            raise RunError(f"run {run.name} has no {option} of your own; leave {named.name} out")
+        if trained_with != named:
+            text = f"its text at that time is {run.path / f'{option}.txt'}"
+            raise RunError(f"run {run.name} was trained with {trained_with!r}, and this is {named!r}; {text}")
 
 
 def shipped(name: str) -> Path:

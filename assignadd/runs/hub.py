@@ -97,13 +97,13 @@ def _client() -> Any:
 
 
 @contextmanager
-def _client_errors(what: str) -> Iterator[None]:
-    """Turns an error of the client in this context into a RunError of one line, which begins with `what`."""
+def _client_errors(failure: str) -> Iterator[None]:
+    """Turns an error of the client in this context into a RunError of one line, which begins with `failure`."""
     try:
         yield
     except Exception as error:  # the client passes on those of the library that it makes requests with
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise RunError(f"{what}: {printable(first_line)}") from error
+        raise RunError(f"{failure}: {printable(first_line)}") from error
 
 
 def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:

@@ -65,7 +65,7 @@ def state_dicts_in(path: Path) -> list[Path]:
     """The files of a folder whose names say their steps, in no order; of a path that is a file, that file alone."""
     if not path.is_dir():
         return [path]
-    files = [file for file in path.iterdir() if NUMBERED.fullmatch(file.name) or file.name == LAST]
+    files = [*path.glob("checkpoint_step_*.pth"), *path.glob(LAST)]
     if not files:
         raise RunError(f"{path} has no file named checkpoint_step_N.pth or {LAST}")
     return files
@@ -103,14 +103,13 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
 
 
 def _step(path: Path) -> int:
-    """The step of a file, from its name."""
+    """The step that the name of a file says; a RunError for any other name."""
     if path.name == LAST:
         return LAST_STEP
-    match = NUMBERED.fullmatch(path.name)
-    if match is None:
-        expected = f"checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)"
-        raise RunError(f"{path}: expected a file named {expected}")
-    return int(match[1])
+    if match := NUMBERED.fullmatch(path.name):
+        return int(match[1])
+    expected = f"checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)"
+    raise RunError(f"{path}: expected a file named {expected}")
 
 
 def _read_bytes(path: Path, config: Config) -> bytes:
@@ -146,8 +145,9 @@ def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
 
 def _is_state_dict(loaded: Any) -> bool:
     """Whether this is a mapping from names to tensors."""
-    items = loaded.items() if isinstance(loaded, Mapping) else [(None, None)]
-    return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in items)
+    if not isinstance(loaded, Mapping):
+        return False
+    return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in loaded.items())
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:

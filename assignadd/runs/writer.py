@@ -187,26 +187,26 @@ class Writer(Run):
         return hashlib.sha256(data).hexdigest() in (blob.sha256, self._sha256_at_opening.get(name))
 
     def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
-        """The files for the manifest of a commit at `step`: of the states, the newest and each `state_every` steps.
+        """The files for the manifest of a commit at `step`: of the states, the newest and one each `state_every` steps.
 
-        The state of this step has the size and hash of the metrics so far.
+        A state of this step gets the size and hash of the metrics so far.
         """
-        newest_step = max((file.step or 0 for name, file in files.items() if name.startswith(STATES)), default=0)
+        step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
+        newest_step = max(step_of_state.values(), default=0)
         listed = {}
         for name, file in files.items():
-            is_state = name.startswith(STATES)
-            if is_state and file.step != newest_step and (file.step or 0) % self.config.record.state_every != 0:
-                continue
-            listed[name] = replace(file, metrics=metrics) if is_state and file.step == step else file
+            state_step = step_of_state.get(name)  # None for other files
+            if state_step is None or state_step == newest_step or state_step % self.config.record.state_every == 0:
+                listed[name] = replace(file, metrics=metrics) if state_step == step else file
         return listed
 
     def _session(self, step: int) -> Session:
-        """The record of this process's work on the run up to `step`, for the manifest."""
+        """The record of what this process did on the run up to `step`, for the manifest."""
         seconds = round(time.monotonic() - self._started_clock, 3)
         return Session(self._started, self._from_step, step, seconds, self._environment)
 
     def _continue_with(self, manifest: Manifest) -> None:
-        """Takes over a manifest that is on disk, and removes the files that only the one before it lists."""
+        """Makes a manifest that is on disk that of this object, and removes files that only the one before it lists."""
         outdated = self.manifest.files.keys() - manifest.files.keys()
         self.manifest = manifest
         for name in outdated:

@@ -6,7 +6,20 @@ import re
 
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Numerics, Optim, Recording, Seeds, Start, Task
+from assignadd.config import (
+    PRESETS,
+    Config,
+    ConfigError,
+    Member,
+    Model,
+    Numerics,
+    Optim,
+    Recording,
+    Seeds,
+    Start,
+    Task,
+    with_settings,
+)
 
 SECTIONS = {
     **{"task": Task, "model": Model, "optim": Optim, "record": Recording, "seed": Seeds, "numerics": Numerics},
@@ -378,7 +391,8 @@ def test_a_members_seed_fits_63_bits(seed):
 
 def test_a_member_is_split_into_the_shape_of_its_stack_and_what_is_its_own():
     member = Member(3, {"model.n_heads": 2, "task.modulus": 29, "seed.init": 7, "optim.beta1": 0.8}, lr=0.5)
-    stack, own = member.in_stack(Config())
+    of_stack, own = member.divided()
+    stack = with_settings(Config(), dict(of_stack))
     assert stack == Config(task=Task(modulus=29), model=Model(n_heads=2))
     assert own == Member(3, {"seed.init": 7, "optim.beta1": 0.8, "optim.lr": 0.5})
     assert own.config(stack) == member.config(Config())

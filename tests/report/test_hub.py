@@ -77,7 +77,7 @@ def test_the_card_names_the_sets_of_any_task(tmp_path):
     command = ["runs", "publish", str(tmp_path / "linked"), "--repo", "owner/name", "--no-claims", "--dry-run"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     lines = (tmp_path / "out" / "README.md").read_text().splitlines()
-    assert len([line for line in lines if line.endswith("| 0.250 |") and "link" in line]) == 1
+    assert len([line for line in lines if '"value": 0.25' in line and "link" in line]) == 1
 
 
 def test_the_card_has_metadata_and_says_how_to_load(folder):

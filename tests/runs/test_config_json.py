@@ -166,15 +166,15 @@ def test_a_field_that_is_left_out_has_its_default():
     [
         ([], "models = []: expected a list of 1 to 4096 models"),
         ({}, "models = {}: expected a list"),
-        ([{}], "models[0].seed = None: expected a whole seed"),
+        ([{}], "models[0] = {}: expected an object with a whole `seed`"),
         ([3], "models[0] = 3: expected an object"),
         (
             [{"seed": 0}, {"seed": 0, "size": 1}],
             "models[1].size = 1: expected a setting of one model of a stack: task.",
         ),
         ([{"seed": 0, "model.n_heads": 2}], "models[0].model.n_heads = 2: expected a setting of one model of a stack"),
-        ([{"seed": "0"}], "models[0].seed = '0': expected a whole seed"),
-        ([{"seed": True}], "models[0].seed = True: expected a whole seed"),
+        ([{"seed": "0"}], "models[0] = {'seed': '0'}: expected an object"),
+        ([{"seed": True}], "models[0] = {'seed': True}: expected an object"),
         ([{"seed": 0, "optim.lr": "x"}], "optim.lr = 'x': expected a number from 0.0 to 10.0"),
         ([{"seed": -1}], "seeds = -1"),
         ([{"seed": 0, "lr": 99.0}], "optim.lr = 99.0"),
