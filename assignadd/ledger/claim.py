@@ -271,7 +271,7 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
     if not numbers:
         reason = NONE_BINDS if if_binding and not networks else CANNOT
         return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
-    value, low, high, remark = _median(numbers)
+    value, low, high, remark = median_of(numbers)
     return Line(
         value, low, high, n=sum(number.n for number in numbers), unit=numbers[0].unit, seeds=len(results),
         verdict=verdict_over(results), rule=by_interval(rule), by_seed=tuple(results), reason=remark,
@@ -332,7 +332,7 @@ def verdict_over(results: Sequence[SeedResult]) -> str:
     return ", ".join(parts)
 
 
-def _median(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
+def median_of(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
     """The median of these numbers, the low and high end of its interval, and a remark where it has no interval.
 
     A single number has the interval with which it was measured, two to five have none.

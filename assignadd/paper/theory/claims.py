@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from assignadd.dynamics.trajectory import binds
-from assignadd.ledger.claim import CANNOT, Record, SeedResult, verdict_over
+from assignadd.ledger.claim import CANNOT, Record, SeedResult, median_of, verdict_over
 from assignadd.ledger.claim import in_words as steps_in_words
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Network, runs_of
@@ -26,7 +26,7 @@ from assignadd.paper.theory.real_gradient import (
     theory_gradient_of,
 )
 from assignadd.paper.theory.theorem import FACTOR, W_0, Setting
-from assignadd.stats import NOT_APPLICABLE, AtLeast, decided, median_interval
+from assignadd.stats import NOT_APPLICABLE, UNTESTABLE, AtLeast, Measured, decided
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
@@ -149,10 +149,10 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
     """
-    measured = composition.measured_accuracy(point.s, theorem.after_step(point.s, length), K)
+    measured = composition.accuracy(point.s, theorem.after_step(point.s, length), K)
     assignments = "one assignment" if K == 1 else f"{K} assignments"
     return Record(
-        value=measured.value, low=measured.low, high=measured.high, n=composition.DRAWS, unit=measured.unit,
+        value=measured.value, low=measured.low, high=measured.high, n=measured.n, unit=measured.unit,
         verdict=AtLeast(LEARNED).verdict(measured),
         rule=f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval contains that",
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper,
@@ -287,33 +287,26 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
 
 def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
-    """The record of one statement about training: the median over networks, with an interval if there are six."""
+    """The record of one statement about training: the median over these networks, with an interval if there are six.
+
+    `results` has the number of each network; without any, the record says that it cannot be tested.
+    """
     claim, paper, rule = TRAINING[name]
+    record = Record(
+        id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, rule=rule, unit="networks", comment=CANNOT,
+        verdict=UNTESTABLE, command=" ".join([COMMAND, *(run.address for run in runs_of(list(results)))]),
+    )  # fmt: skip
+    if not results:
+        return record
     by_seed = tuple(
         SeedResult(network.name, network.seed, result.value, result.value, result.value, decided(result.holds))
         for network, result in results.items()
     )
-    value, low, high, comment = _summary(list(results.values()))
-    first = next(iter(results), None)
-    return Record(
-        value=value, low=low, high=high, n=len(results), unit="networks", seeds=len(results),
-        verdict=verdict_over(by_seed), rule=rule, by_seed=by_seed,
-        id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, comment=comment,
-        command=" ".join([COMMAND, *(run.address for run in runs_of(list(results)))]),
-        checkpoints=steps_in_words(informative_steps(first.steps, first.rows)) if first else "",
+    numbers = [Measured.exactly(result.value, 1, "networks") for result in results.values()]
+    value, low, high, remark = median_of(numbers)
+    first = next(iter(results))
+    return replace(
+        record, value=value, low=low, high=high, n=len(results), seeds=len(results), by_seed=by_seed,
+        verdict=verdict_over(by_seed), comment=f"{results[first].detail}." if len(results) == 1 else remark,
+        checkpoints=steps_in_words(informative_steps(first.steps, first.rows)),
     )  # fmt: skip
-
-
-def _summary(results: Sequence[OfTraining]) -> tuple[float | None, float | None, float | None, str]:
-    """The median over seeds, the ends of its interval and a comment; no interval for two to five seeds."""
-    if not results:
-        return None, None, None, CANNOT
-    values = [result.value for result in results]
-    value, interval = median_interval(values)
-    if len(values) == 1:
-        return value, value, value, f"{results[0].detail}."
-    value_range = f"they range from {min(values):.3g} to {max(values):.3g}"
-    comment = f"Median of the {len(values)} seeds that learned binding; {value_range}"
-    if interval is None:
-        return value, None, None, f"{comment}, too few for an interval of the median."
-    return value, interval.low, interval.high, f"{comment}."

@@ -53,8 +53,11 @@ def attention_with(s: Setting, W: Tensor, K: int) -> Tensor:
     return scores_with(s, W, K).softmax(0)
 
 
-def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> float:
-    """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect."""
+def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> Measured:
+    """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect.
+
+    The 95 % interval is over the sequences drawn.
+    """
     # Of each sequence the K assigned numbers, that of the operand first, and the second operand: (draws, K + 1).
     numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(0))
     positions_of_numbers = [*range(K), s.T - 2]
@@ -64,12 +67,8 @@ def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> float:
     answer = (numbers[:, :1] + numbers[:, -1:]) % s.N  # (draws, 1)
     right = logits.gather(1, answer)
     best_wrong = logits.scatter(1, answer, -1.0).amax(1, keepdim=True)  # without the answer; no logit is negative
-    return float((right > best_wrong + 1e-12).double().mean())  # equal up to rounding is not the largest
-
-
-def measured_accuracy(s: Setting, W: Tensor, K: int) -> Measured:
-    """The accuracy on random sequences with K assignments, with its 95 % interval over the drawn sequences."""
-    return Measured.share(round(accuracy(s, W, K) * DRAWS), DRAWS, "sequences")
+    n_right = int((right > best_wrong + 1e-12).sum())  # equal up to rounding is not the largest
+    return Measured.share(n_right, draws, "sequences")
 
 
 def operand_lead(s: Setting, W: Tensor) -> float:
@@ -166,7 +165,8 @@ def _at_beta(s: Setting) -> BetaPoint:
 def _accuracies(s: Setting, length: float) -> Accuracies:
     """The accuracies after a step of this length, a share of the stated one."""
     W = after_step(s, length)
-    return Accuracies(accuracy(s, W, 1, SCAN_DRAWS), accuracy(s, W, most_assignments(s), SCAN_DRAWS))
+    with_most = accuracy(s, W, most_assignments(s), SCAN_DRAWS)
+    return Accuracies(accuracy(s, W, 1, SCAN_DRAWS).value, with_most.value)
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:

@@ -7,14 +7,19 @@ import math
 import pytest
 import torch
 
+from assignadd.config import PRESETS
 from assignadd.ledger.claim import CANNOT
+from assignadd.model.handmade import handmade
+from assignadd.network import Network
 from assignadd.paper.theory import claims, composition, theorem
 from assignadd.paper.theory.claims import OfTraining, of_training, paper_statements, training_records
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
 from assignadd.paper.theory.theorem import Setting, check
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, Measured
+from assignadd.task.splits import pair_split
 
 SMALL = Setting(N=13, T=10, V=4)
+SMOKE = PRESETS["smoke"]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def test_verdicts_turn_with_their_numbers(by_id, monkeypatch):
     small = dataclasses.replace(check(SMALL), remainder=5.0, attenuation=0.1)
     monkeypatch.setattr(theorem, "check", lambda s: dataclasses.replace(small, s=s))
     near = Measured.share(19_010, 20_000, "sequences")
-    monkeypatch.setattr(composition, "measured_accuracy", lambda s, W, K: near)
+    monkeypatch.setattr(composition, "accuracy", lambda s, W, K: near)
     turned = {r.id.removeprefix("theory-"): r.verdict for r in paper_statements(SMALL)}
     for name in ("bound-over-beta", "remainder"):
         assert (by_id[name].verdict, turned[name]) == (HOLDS, FAILS)
@@ -85,13 +90,20 @@ def test_statements_on_training():
 
 
 def test_records_over_seeds_have_an_interval_from_six_on():
-    def summary(*values):
-        return claims._summary([OfTraining(value, True, "one network") for value in values])
+    def record(*values):
+        networks = [
+            Network(handmade(SMOKE), SMOKE, pair_split(SMOKE.task, 0), seed=seed) for seed in range(len(values))
+        ]
+        results = [OfTraining(value, value > 0.15, "one network") for value in values]
+        return claims._over_networks("real-change", dict(zip(networks, results, strict=True)))
 
-    assert summary() == (None, None, None, CANNOT)
-    assert summary(0.2) == (0.2, 0.2, 0.2, "one network.")
-    value, low, high, comment = summary(0.3, 0.1, 0.2)
-    assert (value, low, high) == (0.2, None, None) and "from 0.1 to 0.3, too few" in comment
-    value, low, high, comment = summary(0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    none = record()
+    assert (none.value, none.verdict, none.comment) == (None, "cannot be tested", CANNOT)
+    one = record(0.2)
+    assert (one.value, one.low, one.high, one.comment) == (0.2, 0.2, 0.2, "one network.")
+    three = record(0.3, 0.1, 0.2)
+    assert (three.value, three.low, three.high) == (0.2, None, None) and "from 0.1 to 0.3; too few" in three.comment
+    assert three.verdict == "2 hold, 1 fails" and [result.seed for result in three.by_seed] == [0, 1, 2]
+    six = record(0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     # the whole range of six values is a 1 - 2/64 = 97 % interval of the median
-    assert (low, high) == (0.1, 0.6) and math.isclose(value, 0.35) and "too few" not in comment
+    assert (six.low, six.high) == (0.1, 0.6) and math.isclose(six.value, 0.35) and "too few" not in six.comment

@@ -27,7 +27,7 @@ def test_attention_and_accuracy_are_the_full_models():
     assert torch.allclose(sigma.gather(1, tau), expected[:K].expand(B, -1))
     assert torch.allclose(sigma[:, -3:], expected[-3:].expand(B, -1))
     right = (F_alpha(s, X, W).argmax(1) == (n[:, 0] + m) % 7).double().mean()
-    assert 0.2 < right < 0.9 and c.accuracy(s, W, K) == pytest.approx(float(right), abs=0.04)
+    assert 0.2 < right < 0.9 and c.accuracy(s, W, K).value == pytest.approx(float(right), abs=0.04)
 
 
 @pytest.mark.parametrize(("lead", "right"), [(0.0, 1.0), (0.6, 1.0), (-0.6, 1.0), (0.8, 0.0), (-0.8, 0.0)])
@@ -37,7 +37,7 @@ def test_the_answer_needs_comparable_attention(lead, right):
     W = torch.zeros(s.d, 3, dtype=torch.float64)
     W[s.T - 2, 0] = 5 + lead
     W[s.copied, 1:] = 5 * torch.eye(2)
-    assert c.accuracy(s, W, 1, draws=5000) == pytest.approx(right or 1 / 11, abs=0.02)
+    assert c.accuracy(s, W, 1, draws=5000).value == pytest.approx(right or 1 / 11, abs=0.02)
     assert c.operand_lead(s, W) == pytest.approx(lead)
 
 
@@ -68,9 +68,9 @@ def test_large_beta_leaves_v_plus_three(away, composes):
     """For large T and rho_1 = 1, the lead after the stated step is beta - (V + 1) - 2."""
     s = Setting(199, 1 << 10, 9, 1e-12, beta=9 + 3 + away)
     assert c.operand_lead(s, after_step(s)) == pytest.approx(away, abs=0.05)
-    assert (c.accuracy(s, after_step(s), 1, draws=300) == 1) == composes
+    assert (c.accuracy(s, after_step(s), 1, draws=300).value == 1) == composes
 
 
 def test_accuracy_has_its_interval():
-    measured = c.measured_accuracy(SMALL, W_0(SMALL), 4)
+    measured = c.accuracy(SMALL, W_0(SMALL), 4)
     assert measured.low < measured.value < measured.high and measured.n == 20_000
