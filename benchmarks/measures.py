@@ -19,7 +19,7 @@ from assignadd.measures import addition, scores
 from assignadd.measures.columns import SEQUENCES as PER_TYPE
 from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
-from assignadd.measures.routing import routing
+from assignadd.measures.routing import routings
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.model.transformer import Transformer
@@ -77,8 +77,11 @@ def mechanism_seconds(
 def _measures(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, Callable[[], object]]:
+    def rates(tokens: Tensor) -> object:
+        return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool)])
+
     return {
-        "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
+        "attention patterns": lambda: [rates(sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
         "similarities": lambda: _similarities(stack, random_contexts(configs, seen, n_contexts)),
         "addition circuit": lambda: addition.wrong_pairs(stack),
         "probes for the answer": lambda: [answer_probes(stack, configs, seen, split) for split in ("pair", "row")],

@@ -23,7 +23,6 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from assignadd.dynamics.phases import Phases
 from assignadd.palette import GRID, INK, ON_DARK, ON_LIGHT, SHARES, SIGNED, dark_figure_rules
 from assignadd.runs import atomic
 from assignadd.stats import Measured
@@ -239,28 +238,9 @@ def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
 MARKERS_UP_TO = 25  # checkpoints: fewer are drawn as dots, joined by lines
 
 
-def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
-    """Names and last steps of the phases that ended."""
-    return [name for name, _ in phases.boundaries], np.array([step for _, step in phases.boundaries], dtype=int)
-
-
 def dots(steps: np.ndarray, size: float = 2.6) -> dict[str, Any]:
     """Markers for a curve of few checkpoints, where a line alone would look densely measured; none for many."""
     return {"marker": "o", "markersize": size} if len(steps) <= MARKERS_UP_TO else {}
-
-
-def rule_phases(axes: Axes, ends: Sequence[int] | np.ndarray, **style: Any) -> None:
-    """Draws a vertical line where each phase ends."""
-    line: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1.5, **style}
-    for step in ends:
-        axes.axvline(step, **line)
-
-
-def legend_beside(axes: Axes, title: str) -> None:
-    """Writes the legend to the right of the axes, under a title."""
-    axes.legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5
-    )
 
 
 def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:

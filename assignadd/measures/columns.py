@@ -120,35 +120,22 @@ VARIABLE_ACCURACY = Measure(
 )
 # In the order of onsets and figures.
 MEASURES: tuple[Measure, ...] = (
-    Measure(
-        "ov2_mlp2_accuracy", "OV2 and MLP2 alone add", "of pairs",
-        MOST, panel=ADDING_AND_COPYING, paper=True, colour=BLUE, needs=PAPER_NEEDS,
-    ),
-    Measure(
-        "fourier_restricted_accuracy", "OV2 and MLP2 add, own frequencies alone", "of pairs", MOST, needs=PAPER_NEEDS,
-    ),
-    Measure(
-        "qk1_num_to_prev_var", "QK1: number finds the position before", "of positions",
-        MOST, panel=ADDING_AND_COPYING, paper=True, colour=ORANGE, needs=QK1_NEEDS,
-    ),
-    Measure(
-        "qk1_num_to_prev_var (rows 3 on)", "QK1: the position before, rows 3 on", "of positions",
-        MOST, panel=ADDING_AND_COPYING, colour=ORANGE, line=DENSE, needs=QK1_NEEDS,
-    ),
-    Measure(
-        "qk2_ov1_var_identity", "QK2: variable finds itself", "of variables",
-        MOST, panel=ROUTING, paper=True, colour=GREEN, needs=QK2_NEEDS,
-    ),
+    Measure("ov2_mlp2_accuracy", "OV2 and MLP2 alone add", "of pairs", MOST,
+            panel=ADDING_AND_COPYING, paper=True, colour=BLUE, needs=PAPER_NEEDS),
+    Measure("fourier_restricted_accuracy", "OV2 and MLP2 add, own frequencies alone", "of pairs", MOST,
+            needs=PAPER_NEEDS),
+    Measure("qk1_num_to_prev_var", "QK1: number finds the position before", "of positions", MOST,
+            panel=ADDING_AND_COPYING, paper=True, colour=ORANGE, needs=QK1_NEEDS),
+    Measure("qk1_num_to_prev_var (rows 3 on)", "QK1: the position before, rows 3 on", "of positions", MOST,
+            panel=ADDING_AND_COPYING, colour=ORANGE, line=DENSE, needs=QK1_NEEDS),
+    Measure("qk2_ov1_var_identity", "QK2: variable finds itself", "of variables", MOST,
+            panel=ROUTING, paper=True, colour=GREEN, needs=QK2_NEEDS),
     Measure("qk2_ov1_var_margin", "QK2: margin of the variable itself, mean", "score", 0.0, needs=QK2_NEEDS),
     Measure("qk2_ov1_var_margin (least)", "QK2: margin of the variable itself, least", "score", 0.0, needs=QK2_NEEDS),
-    Measure(
-        "probe_l1_var_from_num", "probe finds the variable at its number", "of sequences",
-        MOST, _PROBED, panel=ADDING_AND_COPYING, paper=True, colour=INK, needs=(SECOND_LAYER,),
-    ),
-    Measure(
-        "probe_l1_var_from_num (four steps)", "probe finds the variable, four steps", "of sequences",
-        MOST, _PROBED, panel=ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,),
-    ),
+    Measure("probe_l1_var_from_num", "probe finds the variable at its number", "of sequences", MOST, _PROBED,
+            panel=ADDING_AND_COPYING, paper=True, colour=INK, needs=(SECOND_LAYER,)),
+    Measure("probe_l1_var_from_num (four steps)", "probe finds the variable, four steps", "of sequences", MOST, _PROBED,
+            panel=ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,)),
     *_RATES,
     VARIABLE_ACCURACY,
     # Without a level: variants of measures above, and values whose meaning depends on the network.

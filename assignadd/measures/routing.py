@@ -59,14 +59,8 @@ class Routing:
         return columns
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
-    """Rates and masses of the attention patterns on every model's sequences, or on shared ones (M = 1)."""
-    all_sequences = torch.ones_like(tokens[..., 0], dtype=torch.bool)
-    return routings(stack, tokens, [all_sequences])[0]
-
-
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
-    """Rates and masses on several subsets (masks) of the sequences, from one forward pass."""
+    """Rates and masses of the attention patterns on several subsets (masks) of the sequences, from one forward pass."""
     task = stack.config.task
     chunks = [pattern_counts(trace_of(stack, chunk), roles(task, chunk), task) for chunk in tokens.split(CHUNK, 1)]
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0

@@ -4,7 +4,6 @@ those of `=` with each variable (section 6, figure late)."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -32,22 +31,14 @@ def qk1_table(stack: Stack) -> Float[Tensor, "M C C"]:
     return rows @ QK(stack, 1) @ rows.mT
 
 
-@dataclass(frozen=True)
-class QK1Blocks:
-    """The effects outlined in figure qk0 as numbers; larger values are a stronger effect."""
+def qk1_blocks(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
+    """The four effects that figure qk0 outlines, as numbers by name; larger values are a stronger effect.
 
-    numbers_prefer_variables: Float[Tensor, " M"]
-    """Mean score of numbers with variables minus that with other tokens (purple)."""
-    positions_prefer_variables: Float[Tensor, " M"]
-    """Mean score of positions in the prefix with variables minus that with other tokens (orange)."""
-    positions_increase: Float[Tensor, " M"]
-    """Share of neighbouring keys in the prefix, up to the query, of which the later has the higher score (red)."""
-    equals_prefers_operands: Float[Tensor, " M"]
-    """Lower score of `=` with the two operand slots minus its highest score with another position (black)."""
-
-
-def qk1_blocks(stack: Stack) -> QK1Blocks:
-    """The four effects that figure qk0 outlines."""
+    numbers_prefer_variables    mean score of numbers with variables minus that with other tokens (purple)
+    positions_prefer_variables  the same of positions in the prefix (orange)
+    positions_increase          share of neighbouring keys in the prefix of which the later has the higher score (red)
+    equals_prefers_operands     lower score of `=` with an operand slot minus its highest with another position (black)
+    """
     task = stack.config.task
     vocabulary = Vocabulary(task)
     scores = qk1_table(stack)  # (M, C, C): rows of tokens, then of positions
@@ -60,12 +51,12 @@ def qk1_blocks(stack: Stack) -> QK1Blocks:
         """Mean score of these queries with variables minus that with other tokens."""
         return queries[..., first_variable:K].mean((1, 2)) - queries[..., :first_variable].mean((1, 2))
 
-    return QK1Blocks(
-        numbers_prefer_variables=preference_for_variables(scores[:, : task.modulus]),
-        positions_prefer_variables=preference_for_variables(scores[:, K : K + task.prefix]),
-        positions_increase=_increasing(qk1_positions(stack)),
-        equals_prefers_operands=of_equals[:, is_slot].amin(1) - of_equals[:, ~is_slot].amax(1),
-    )
+    return {
+        "numbers_prefer_variables": preference_for_variables(scores[:, : task.modulus]),
+        "positions_prefer_variables": preference_for_variables(scores[:, K : K + task.prefix]),
+        "positions_increase": _increasing(qk1_positions(stack)),
+        "equals_prefers_operands": of_equals[:, is_slot].amin(1) - of_equals[:, ~is_slot].amax(1),
+    }
 
 
 def _increasing(scores: Float[Tensor, "M P P"]) -> Float[Tensor, " M"]:

@@ -19,8 +19,7 @@ from assignadd.paper.addition.claims import ADDITION, APPENDIX_C
 from assignadd.paper.binding.claims import MECHANISM
 from assignadd.paper.causes.claims import CAUSES
 from assignadd.paper.dynamics.claims import PHASES, ROUTING_PLATEAU
-from assignadd.paper.dynamics.first_spike import FIRST_SPIKE
-from assignadd.paper.dynamics.second_spike import SECOND_SPIKE
+from assignadd.paper.dynamics.spikes import FIRST_SPIKE, SECOND_SPIKE
 from assignadd.paper.generalisation.claims import GENERALISATION
 from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL

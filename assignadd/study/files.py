@@ -1,8 +1,7 @@
 """Studies in files: how the studies of a folder with study.py, or of a single file, are read, run and drawn.
 
 The file holds `STUDY`, or `STUDIES`, a tuple of them, and may hold `draw(tables, figure)` with `SIZE` in inches, for a
-figure other than the one that every study has. The table of a study is NAME.parquet beside it, with its provenance in
-NAME.json.
+figure of its own. The table of a study is NAME.parquet beside it, with its provenance in NAME.json.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]
 
 
 def _studies_of(module: ModuleType) -> Sequence[Any]:
-    """The STUDIES of a file, or else a list of its STUDY, of None where it has neither; nothing is checked."""
+    """The STUDIES of a file, or else [STUDY], or [None] where it has neither; not yet checked."""
     return getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
 
 
@@ -62,22 +61,19 @@ def read_study(study: Study, folder: Path) -> StudyTable:
 
 @dataclass(frozen=True)
 class ObserverInFile:
-    """The observer of a study in a file, for a process that has not loaded that file and loads it when it measures."""
+    """The observer of a study in a file, which another process loads when it measures."""
 
     path: Path
     study: str
 
     def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
         """The function that measures models of these configurations, which train on the pairs `seen`."""
-        observer = _loaded_studies(self.path)[self.study].observer
-        assert observer is not None, "run_study replaces an observer alone"
+        observer = loaded_studies(self.path)[self.study].observer
+        assert observer is not None, "run_study makes one only for a study with an observer"
         return observer(configs, seen)
 
 
-@lru_cache(maxsize=16)
-def _loaded_studies(path: Path) -> dict[str, Study]:
-    """As `studies_in`, but a file is loaded once."""
-    return studies_in(path)
+loaded_studies = lru_cache(maxsize=16)(studies_in)
 
 
 def run_study(
@@ -89,10 +85,9 @@ def run_study(
     command: str = "",
     path: Path | None = None,
 ) -> StudyTable:
-    """The table of a study, written into `out` once what is missing there is trained.
+    """The table of a study, written into `out` once all networks of `sweep`, some or all of the study's, are trained.
 
-    `sweep` has the networks to train, all or some of the study's. `path` is the file or folder of the study, from which
-    other processes load its measures.
+    `path` is the file or folder of the study, from which other processes load its measures.
     """
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
@@ -106,19 +101,14 @@ def run_study(
 def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
     """The path of figure.svg, which is drawn into a folder from the tables of a file of studies.
 
-    The file's function `draw` draws it where all networks of all its studies are there; otherwise it is the figure that
-    every study has.
+    The file's function `draw` draws it where all networks of all its studies are there, otherwise `draw_studies`.
     """
     from assignadd.figure.style import figure, save
 
-    has_every_study = len(tables) == len(_studies_of(module))
+    draw, (width, height) = draw_studies, (7.0, sum(_height(table) for table in tables.values()))
     has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
-    if has_every_study and has_every_network and hasattr(module, "draw"):
-        draw = module.draw
-        width, height = getattr(module, "SIZE", (7.0, 3.0))
-    else:
-        draw = draw_studies
-        width, height = 7.0, sum(_height(table) for table in tables.values())
+    if hasattr(module, "draw") and has_every_network and len(tables) == len(_studies_of(module)):
+        draw, (width, height) = module.draw, getattr(module, "SIZE", (7.0, 3.0))
     folder, file = folder_inside(folder.parent, folder.name), folder / "figure.svg"
     claim_file(file, lambda data: dark_figure_rules().encode() in data)
     with figure(width, height) as fig:

@@ -4,7 +4,6 @@ A rule is about a number of the cells; sentence and identifier of each statement
 
 share("binds").at_least(0.5)                               in every cell, at least half of the networks bind
 share("binds").of("rate 0.002").versus(PAPER, at_least=0)  with rate 0.002, more networks bind than as in the paper
-mean("held-out doubles", among="binds").versus("512", at_least=0.1)
 """
 
 from __future__ import annotations
@@ -158,7 +157,7 @@ class Question:
     number: Number
     rule: Rule
     other: str | None = None
-    """The label of the cell that the others are compared with."""
+    """The label of the cell that they are compared with, if any."""
 
 
 @dataclass(frozen=True)

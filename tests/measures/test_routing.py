@@ -6,7 +6,7 @@ import torch
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures import routing as of_patterns
 from assignadd.measures.columns import ProgressMeasures
-from assignadd.measures.routing import routing, routings, top_keys_are
+from assignadd.measures.routing import Routing, routings, top_keys_are
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
@@ -23,6 +23,11 @@ RATES = ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_v
 
 def tokens(n_vars: int, n: int = 300) -> torch.Tensor:
     return any_sequences([CONFIG], SEEN, n_vars, n).tokens
+
+
+def routing(stack, tokens) -> Routing:
+    """Rates and masses on all of these sequences."""
+    return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool)])[0]
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])

@@ -41,15 +41,15 @@ def test_the_table_has_the_score_of_every_two_rows():
 def test_a_constructed_preference_for_variables_is_measured(effect, queries):
     for score in (3.0, -2.0):
         blocks = scores.qk1_blocks(planted(queries, range(FIRST_VARIABLE, K), score))
-        assert getattr(blocks, effect).item() == pytest.approx(score, abs=1e-5)
-    assert getattr(scores.qk1_blocks(HANDMADE), effect).item() == pytest.approx(0, abs=1e-6)
+        assert blocks[effect].item() == pytest.approx(score, abs=1e-5)
+    assert scores.qk1_blocks(HANDMADE)[effect].item() == pytest.approx(0, abs=1e-6)
 
 
 def test_equals_prefers_its_operands_until_another_position_has_the_same_score():
-    assert scores.qk1_blocks(HANDMADE).equals_prefers_operands.item() == pytest.approx(32)  # G, by construction
+    assert scores.qk1_blocks(HANDMADE)["equals_prefers_operands"].item() == pytest.approx(32)  # G, by construction
     distracted = planted(range(K + 15, K + 16), range(K + 2, K + 3), 40.0)
-    assert scores.qk1_blocks(distracted).equals_prefers_operands.item() == pytest.approx(-8)
-    assert (scores.qk1_blocks(RANDOM).equals_prefers_operands > 0).float().mean() < 0.1
+    assert scores.qk1_blocks(distracted)["equals_prefers_operands"].item() == pytest.approx(-8)
+    assert (scores.qk1_blocks(RANDOM)["equals_prefers_operands"] > 0).float().mean() < 0.1
 
 
 def test_scores_that_increase_to_the_right():
@@ -57,10 +57,10 @@ def test_scores_that_increase_to_the_right():
     rising["blocks.0.attn.W_Q"].zero_()
     at = torch.nonzero(rising.W_pos[0])[:, 1]
     rising["blocks.0.attn.W_Q"][0, 0][at[:, None], at] = torch.arange(16.0)
-    assert scores.qk1_blocks(rising).positions_increase.item() == 1.0
+    assert scores.qk1_blocks(rising)["positions_increase"].item() == 1.0
     rising["blocks.0.attn.W_Q"].neg_()
-    assert scores.qk1_blocks(rising).positions_increase.item() == 0.0
-    assert abs(scores.qk1_blocks(RANDOM).positions_increase.mean() - 0.5) < 0.05
+    assert scores.qk1_blocks(rising)["positions_increase"].item() == 0.0
+    assert abs(scores.qk1_blocks(RANDOM)["positions_increase"].mean() - 0.5) < 0.05
 
 
 def test_admissible_keys_by_hand():

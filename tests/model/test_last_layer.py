@@ -10,8 +10,7 @@ from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.paper.causes.interchange import ELSEWHERE, EXCHANGES, side
-from assignadd.paper.causes.pairs import Pairs, prompts, query_pairs, tag_pairs
+from assignadd.paper.causes.interchange import ELSEWHERE, EXCHANGES, Pairs, prompts, query_pairs, side, tag_pairs
 from assignadd.task.positions import Positions
 from assignadd.task.splits import pair_split
 from tests.architectures import ARCHITECTURES, SMALL, random_stack

@@ -49,8 +49,8 @@ def lowest_rate(network: Network, names: Collection[str]) -> Measured:
 
 
 def qk1_effect(network: Network, effect: str) -> Measured:
-    """The strength of one effect of QK1 (figure qk0); `effect` is the name of a field of `QK1Blocks`."""
-    return Measured.exactly(getattr(scores.qk1_blocks(network.stack), effect).item(), 1, "networks")
+    """The strength of one effect of QK1 (figure qk0); `effect` is its name in `qk1_blocks`."""
+    return Measured.exactly(scores.qk1_blocks(network.stack)[effect].item(), 1, "networks")
 
 
 def previous_position_wins(network: Network, excluded: Collection[Excluded], first_row: int = 1) -> Measured:

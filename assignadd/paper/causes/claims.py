@@ -23,11 +23,10 @@ FAITHFUL = AtLeast(0.9)
 
 
 def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
-    """The share of pairs of prompts in which exchanging an activation changes the answer as the program says.
+    """The share of pairs of prompts in which an exchanged activation changes the answer as the program says.
 
-    `alignment`, a name in `interchange.EXCHANGES`, is a variable of the program, the algorithm of section 5, with the
-    activation that should hold it. With `n_vars`, only pairs whose base is a sum with that many variables count; None
-    if there are no such pairs.
+    `alignment` is a name in `interchange.EXCHANGES`. With `n_vars`, only pairs whose base is a sum with that many
+    variables count; None if there are no such pairs.
     """
     if alignment == "sum":
         require(network.config, "the exchange of the sum", LAST_MLP)
@@ -54,9 +53,9 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy with some parts kept, as a share of the network's, over all sets or those with `n_vars` variables.
+    """The accuracy with parts kept, a `row` of `CircuitAlone`, as a share of the network's.
 
-    `row` names what is kept, as in `CircuitAlone`: `circuit.SECTION_5`, for example.
+    It is over all sets, or over those with `n_vars` variables.
     """
     alone = circuit.circuit_alone_of(network)
     sets = slice(None) if n_vars is None else alone.with_variables(n_vars)

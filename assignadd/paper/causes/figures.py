@@ -41,24 +41,19 @@ def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
 
 
 def circuit_only_caption(data: CircuitOnlyData) -> str:
-    """The best combination of parts, and the parts whose removal costs most and least, in words."""
+    """What section 5's parts and the best combination of parts keep of the network's accuracy, in words."""
     relative = dict(zip(data.names, data.relative, strict=True))
-    combinations = [name for name in data.names if name not in REMOVED and name != WHOLE]
-    removed = [name for name in data.names if name in REMOVED]
-    best = max(combinations, key=lambda name: relative[name])
-    costs_most = min(removed, key=lambda name: relative[name])
-    costs_least = max(removed, key=lambda name: relative[name])
+    best = max((name for name in data.names if name not in (WHOLE, *REMOVED)), key=lambda name: relative[name])
     return (
         f"As a share of the network's mean accuracy: section 5's parts alone have {relative[SECTION_5]:.2f}, the best "
-        f"combination is '{best}' ({relative[best]:.2f}); removing '{costs_most}' ({relative[costs_most]:.2f}) costs "
-        f"most and '{costs_least}' ({relative[costs_least]:.2f}) least."
+        f"combination is '{best}' ({relative[best]:.2f})."
     )
 
 
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     """Draws a row for each variant, in groups; the last column is its mean as a share of the whole network's."""
     is_first = [i == 0 or group != data.groups[i - 1] for i, group in enumerate(data.groups)]
-    rows = np.arange(len(data.names)) + np.cumsum(is_first) - 1  # where variants are drawn: a row is left out per group
+    rows = np.arange(len(data.names)) + np.cumsum(is_first) - 1  # of the drawing: one is empty between groups
     n_columns = len(data.sets) + 1
     cells = np.full((rows[-1] + 1, n_columns), np.nan)
     cells[rows] = np.column_stack([data.accuracy, data.relative])
@@ -102,23 +97,20 @@ def interchange_data(
     """The accuracies of the three kinds of exchange in `EXCHANGED`."""
     columns = [_split_queries(outcomes) for outcomes in (whole, elsewhere, untrained)]
     names = [name for name, outcome in columns[0].items() if outcome.n > 0]
-    n = np.array([columns[0][name].n for name in names])  # (alignments,)
-    intervals = [[wilson(column[name].count, column[name].n) for column in columns] for name in names]
+    intervals = [wilson(column[name].count, column[name].n) for name in names for column in columns]
+    shape = len(names), len(columns)
     return InterchangeData(
         alignments=names,
         exchanged=list(EXCHANGED),
         accuracy=np.array([[column[name].accuracy for column in columns] for name in names]),
-        low=np.array([[interval.low for interval in row] for row in intervals]),
-        high=np.array([[interval.high for interval in row] for row in intervals]),
-        n=n,
+        low=np.array([interval.low for interval in intervals]).reshape(shape),
+        high=np.array([interval.high for interval in intervals]).reshape(shape),
+        n=np.array([columns[0][name].n for name in names]),
     )
 
 
 def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
-    """The outcomes of alignments (by name) by the label of their row in the figure.
-
-    An alignment with a query has two rows, since its outcome depends on whether the other operand is a variable too.
-    """
+    """The outcomes of alignments by the label of their row: that of a query has two, by the number of variables."""
     rows: dict[str, Outcome] = {}
     for name, outcome in outcomes.items():
         if "query" in name:

@@ -25,20 +25,17 @@ from assignadd.figure.style import (
     box_cells,
     dots,
     draw_heat,
-    legend_beside,
     name_phases,
     name_ticks,
-    phase_ends,
-    rule_phases,
     write_cells,
 )
 from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING
 from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_ov1_var_scores, qk2_path_terms
 from assignadd.network import Network
-from assignadd.palette import BLUE, GREY, RED, SPIKE, VERMILION
+from assignadd.palette import BLUE, GREY, INK, RED, SPIKE, VERMILION
 from assignadd.paper.binding.figures import attention_data, draw_pattern, draw_variable_scores, n_matching
-from assignadd.paper.dynamics.second_spike import around_late_spike
+from assignadd.paper.dynamics.spikes import around_late_spike
 from assignadd.task import examples
 from assignadd.task.positions import operand_slots
 from assignadd.task.text import render_tokens
@@ -67,15 +64,15 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
         of_types = [columns[column] for column in measure.columns(columns)]
         if of_types:
             by_measure[name] = np.stack(of_types)
-    phase_names, ends = phase_ends(phases)
+    end_of_phase = dict(phases.boundaries)
     return ProgressMeasuresData(
         steps=columns["step"],
         names=list(by_measure),
         measures=np.stack([curves.mean(0) for curves in by_measure.values()]),
         low=np.stack([curves.min(0) for curves in by_measure.values()]),
         high=np.stack([curves.max(0) for curves in by_measure.values()]),
-        phases=phase_names,
-        ends=ends,
+        phases=list(end_of_phase),
+        ends=np.array(list(end_of_phase.values()), dtype=int),
         summary=phases.summary,
     )
 
@@ -102,8 +99,10 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set_xscale("symlog", linthresh=linear_to, linscale=0.3)
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.25 * max(1, data.steps[-1])))
-        legend_beside(axes, panel)
-        rule_phases(axes, data.ends)
+        place: Any = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "alignment": "left"}
+        axes.legend(title=panel, handlelength=2.2, labelspacing=0.5, **place)
+        for step in data.ends:
+            axes.axvline(step, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
     lower.set_xlabel("training step (log scale)")
     explanation = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
     lower.text(1.03, 0.0, explanation, transform=lower.transAxes, fontsize=7)
@@ -188,11 +187,7 @@ def draw_early(data: EarlyData, figure: Figure) -> None:
     bar(scores_image, list(lower), "score under QK$_2$")
 
 
-# Figure `late` shows checkpoints up to AROUND steps from the spike; at least AT_LEAST checkpoints on either side,
-# however far, and AT_MOST in all.
-AROUND = 3000
-AT_LEAST = 2
-AT_MOST = 36
+AROUND = 3000  # steps on either side of the spike that figure `late` shows
 COMPARED = 5  # variables in (c)
 MINUS = "\u2212"  # as wide as a digit, unlike the hyphen
 TWICE_BANNED = "2-var var-restricted (2)"
@@ -254,19 +249,14 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """Those of the checkpoints `steps` that figure `late` shows, around a spike; evenly thinned where there are many.
+    """Those of the checkpoints `steps` that figure `late` shows: around a spike, and the two of (c), `ends`.
 
-    The two checkpoints beside the spike and the two of (c), `ends`, are always among them.
+    There are at least two on either side of the spike, however far.
     """
-    i_before, i_after = np.searchsorted(steps, [spike.before, spike.after]).tolist()
-    i_first = int(np.searchsorted(steps, spike.before - AROUND))
-    i_last = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
-    # At least `AT_LEAST` checkpoints on either side, of which i_before and i_after are the nearest.
-    i_first = max(0, min(i_first, i_before - (AT_LEAST - 1)))
-    i_last = min(len(steps) - 1, max(i_last, i_after + (AT_LEAST - 1)))
-    count = min(AT_MOST - 4, i_last - i_first + 1)  # four more are added below
-    i_thinned = np.linspace(i_first, i_last, count).round().astype(int)
-    return np.unique(np.concatenate([steps[i_thinned], [spike.before, spike.after], ends]))
+    i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
+    first = min(spike.before - AROUND, steps[max(0, i_before - 1)])
+    last = max(spike.after + AROUND, steps[min(len(steps) - 1, i_after + 1)])
+    return np.union1d(steps[(steps >= first) & (steps <= last)], ends)
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:

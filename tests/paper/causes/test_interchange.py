@@ -7,8 +7,16 @@ from assignadd.interventions.apply import apply
 from assignadd.interventions.specification import Replace
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack
-from assignadd.paper.causes.interchange import ELSEWHERE, EXCHANGES, Interchange, answers_after
-from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.paper.causes.interchange import (
+    ELSEWHERE,
+    EXCHANGES,
+    Interchange,
+    answers_after,
+    prompts,
+    query_pairs,
+    tag_pairs,
+    value_pairs,
+)
 from assignadd.task.evalsets import count_banned
 from assignadd.task.positions import answers
 from assignadd.task.text import answer, assignments, operand_values, render_tokens

@@ -16,9 +16,9 @@ from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics import claims as phases
-from assignadd.paper.dynamics import first_spike, second_spike
+from assignadd.paper.dynamics import spikes
 from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
-from assignadd.paper.dynamics.second_spike import accuracy_around, around_late_spike
+from assignadd.paper.dynamics.spikes import accuracy_around, around_late_spike
 from assignadd.paper.ledger import DYNAMICS
 from assignadd.stats import FAILS, Measured, wilson
 from assignadd.task.splits import pair_split
@@ -105,16 +105,16 @@ def test_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
 
 def test_every_set_must_rise_and_not_only_their_mean():
     e = followed_network(first_spike=jump(2900, 3000, 0.6, 0.9))
-    assert of_first(first_spike.smallest_rise)(e).value == 0  # only sums with two variables as trained rise then
-    assert first_spike.rise_of_mean(e, phases_of(e).first_spike, ["2-var train"]).value == pytest.approx(0.69)
+    assert of_first(spikes.smallest_rise)(e).value == 0  # only sums with two variables as trained rise then
+    assert spikes.rise_of_mean(e, phases_of(e).first_spike, ["2-var train"]).value == pytest.approx(0.69)
     # The mean of the four sets is .6450 from 1,500 on, .8175 from 3,000 and .99 from 3,500: 10 % at 2,900, 90 % at
     # 3,500. Those from 3,000 to 3,400 are inside, so that it takes longer than 400 steps.
     stairs = Spike(2900, 3000, 0.645, 0.99, 2900, 3500)
-    assert numbers(of_first(first_spike.duration)(followed_network(first_spike=stairs))) == (600, 401, 600)
-    assert of_first(first_spike.duration)(followed_network()) is None
+    assert numbers(of_first(spikes.duration)(followed_network(first_spike=stairs))) == (600, 401, 600)
+    assert of_first(spikes.duration)(followed_network()) is None
     apart = followed_network(first_spike=jump(2800, 3000, 0.6, 0.9))
-    assert of_first(first_spike.share_within)(apart) is None  # evaluations too far apart to say
-    assert of_first(first_spike.share_within)(e).value == pytest.approx(0.69 / 4 / 0.3, abs=1e-3)
+    assert of_first(spikes.share_within)(apart) is None  # evaluations too far apart to say
+    assert of_first(spikes.share_within)(e).value == pytest.approx(0.69 / 4 / 0.3, abs=1e-3)
 
 
 def test_a_plateau_is_the_thousand_steps_beside_a_spike():
@@ -131,16 +131,16 @@ def test_a_plateau_is_the_thousand_steps_beside_a_spike():
 
 def test_no_set_without_banned_slots_rises_with_the_second_spike():
     e = followed_network(n=1000, second_spike=jump(5900, 6000, 0.3, 0.99))
-    assert of_second(second_spike.largest_rise_elsewhere)(e).value == pytest.approx(0)
+    assert of_second(spikes.largest_rise_elsewhere)(e).value == pytest.approx(0)
     curves_of(e).accuracy["2-var train"][STEPS < 5500] = 0.6  # five of the ten evaluations before it
-    assert of_second(second_spike.largest_rise_elsewhere)(e).value == pytest.approx(0.39 * 5 / 10)
+    assert of_second(spikes.largest_rise_elsewhere)(e).value == pytest.approx(0.39 * 5 / 10)
     curves_of(e).accuracy["1-var var-restricted"] = came(6000, high=0.97)
     curves_of(e).accuracy["2-var var-restricted (1)"] = came(6500, high=0.99)
     # 6,000 to 6,900: five evaluations of .3 and five of .99, less the .99 of trained sums.
-    assert of_second(second_spike.banned_minus_trained)(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
+    assert of_second(spikes.banned_minus_trained)(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
     assert (
-        of_second(second_spike.largest_rise_elsewhere)(followed_network())
-        is of_second(second_spike.banned_minus_trained)(followed_network())
+        of_second(spikes.largest_rise_elsewhere)(followed_network())
+        is of_second(spikes.banned_minus_trained)(followed_network())
         is None
     )
 
@@ -169,18 +169,18 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
     def late(measure, *arguments):
         return at(around_late_spike, measure, *arguments)(e)
 
-    before = late(second_spike.accuracy_before)
+    before = late(spikes.accuracy_before)
     assert before.value < 0.2 and before.high > before.value
     for n_vars in (1, 2):
-        assert late(second_spike.attended_before, n_vars).value < 0.6
-        complete_from_4000 = at(lambda e: (5500, 5500), second_spike.attended_before, n_vars)
+        assert late(spikes.attended_before, n_vars).value < 0.6
+        complete_from_4000 = at(lambda e: (5500, 5500), spikes.attended_before, n_vars)
         assert complete_from_4000(e).value == 1
-    assert late(second_spike.lowest_of_others).value < 0.2  # b fails in the second slot as well: it is not alone
-    assert late(second_spike.path_rise).value == pytest.approx(SCORE, rel=1e-3)
-    assert second_spike.around_late_spike(e) == (4000, 5500)
+    assert late(spikes.lowest_of_others).value < 0.2  # b fails in the second slot as well: it is not alone
+    assert late(spikes.path_rise).value == pytest.approx(SCORE, rel=1e-3)
+    assert spikes.around_late_spike(e) == (4000, 5500)
     e.results.clear()
     store_result(e, late_variable_of, None)
-    assert late(second_spike.accuracy_before) is None and late(second_spike.lowest_of_others) is None
+    assert late(spikes.accuracy_before) is None and late(spikes.lowest_of_others) is None
 
 
 def test_what_equals_asks_for_is_compared_with_the_other_variables():
@@ -191,10 +191,10 @@ def test_what_equals_asks_for_is_compared_with_the_other_variables():
     steps = (4000, 5500)
     scores = scores_of_equals(before)
     expected = scores[2] - np.delete(scores, 2).min()
-    assert second_spike.above_lowest_other(e, steps).value == pytest.approx(expected, abs=1e-6)
+    assert spikes.above_lowest_other(e, steps).value == pytest.approx(expected, abs=1e-6)
     change = scores_of_equals(after) - scores
     expected = change[2] - np.median(np.delete(change, 2))
-    assert second_spike.rise_above_others(e, steps).value == pytest.approx(expected, abs=1e-6)
+    assert spikes.rise_above_others(e, steps).value == pytest.approx(expected, abs=1e-6)
 
 
 def scores_of_equals(stack) -> np.ndarray:
@@ -207,7 +207,7 @@ def scores_of_equals(stack) -> np.ndarray:
 def rising(accuracy) -> Network:
     """Checkpoints every 300 steps from 4,000 on with this accuracy on the sums with b."""
     e, steps = with_late_variable(), 4000 + 300 * np.arange(len(accuracy))
-    store_result(e, second_spike.late_variable_curve, (steps, np.array(accuracy)))
+    store_result(e, spikes.late_variable_curve, (steps, np.array(accuracy)))
     return e
 
 
@@ -215,10 +215,10 @@ def test_before_and_after_a_late_spike_at_most_a_twentieth_of_it_is_missing():
     e = rising([0.02, 0.04, 0.05, 0.3, 0.9, 0.94, 0.99, 1.0, 1.0])
     store_result(e, late_variable_of, LateVariable("b", "first", True, 5200, Spike(4600, 4900, 0.0, 1.0, 4600, 5200)))
     # From .04 to .99: .0875 is a twentieth of the way, .9425 all but a twentieth.
-    assert second_spike.around_late_spike(e) == (4600, 5800)
+    assert spikes.around_late_spike(e) == (4600, 5800)
     e = rising([0.02, 0.2, 0.3, 0.4, 0.9, 0.94, 0.9, 0.94, 0.9])
     store_result(e, late_variable_of, LateVariable("b", "first", True, 4900, Spike(4600, 4900, 0.2, 0.9, 4000, 5200)))
-    assert second_spike.around_late_spike(e) == (4000, 5200)
+    assert spikes.around_late_spike(e) == (4000, 5200)
 
 
 @pytest.mark.parametrize(("rates", "expected"), [
@@ -241,28 +241,24 @@ def test_a_rate_of_few_sequences_may_be_on_the_plateau_or_not():
 def test_where_equals_attends_in_layer_1():
     """The hand-made model attends equally to both operands; without a slot's position it ignores that slot."""
     e = with_late_variable()
-    assert at_first_spike(first_spike.weight_on_variable, 0)(e).value == pytest.approx(0.5, abs=0.01)
-    assert at_first_spike(first_spike.attention_after)(e).value == 1
+    assert at_first_spike(spikes.weight_on_variable, 0)(e).value == pytest.approx(0.5, abs=0.01)
+    assert at_first_spike(spikes.attention_after)(e).value == 1
     lost = e.stack.clone()
     lost["pos_embed.W_pos"][0, 13] = 0  # the first operand's slot
     e = with_late_variable(lost)
     assert (
-        at_first_spike(first_spike.weight_on_variable, 0)(e).value < 0.1
-        and at_first_spike(first_spike.weight_on_variable, 1)(e).value > 0.8
+        at_first_spike(spikes.weight_on_variable, 0)(e).value < 0.1
+        and at_first_spike(spikes.weight_on_variable, 1)(e).value > 0.8
     )
     assert (
-        at_first_spike(first_spike.attention_change)(e).value > 0.7
-        and at_first_spike(first_spike.attention_change)(e).low > 0.6
+        at_first_spike(spikes.attention_change)(e).value > 0.7 and at_first_spike(spikes.attention_change)(e).low > 0.6
     )
 
 
 def test_checkpoints_far_from_the_spike_are_not_taken_for_it():
     e = with_late_variable()
     e.steps = [0, 4000, 5500]
-    assert (
-        at_first_spike(first_spike.attention_change)(e) is None
-        and at_first_spike(first_spike.attention_after)(e) is None
-    )
+    assert at_first_spike(spikes.attention_change)(e) is None and at_first_spike(spikes.attention_after)(e) is None
 
 
 # Computed without this package, in plain NumPy on 1,500 other sequences of the checkpoints, or published. After the

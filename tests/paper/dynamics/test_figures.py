@@ -41,7 +41,7 @@ from assignadd.paper.dynamics.figures import (
     progress_measures_data,
     window,
 )
-from assignadd.paper.dynamics.second_spike import late_variable_curve
+from assignadd.paper.dynamics.spikes import late_variable_curve
 from assignadd.report.reproduction import DYNAMICS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
