@@ -182,7 +182,7 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
 
     A claim whose measure raises an error has a record that says so.
     """
-    eligible = [network for network in networks if binds(network) or not claim.if_binding]
+    eligible = [network for network in networks if not claim.if_binding or binds(network)]
     main = _line(claim, None, claim.rule, eligible, populations)
     readings = []
     for reading in claim.readings:
@@ -239,13 +239,14 @@ def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Netw
         return Line(verdict=UNMEASURED, rule=by_interval(rule) if rule else "")
     try:
         if claim.seed_measure is not None:
-            return _over_census(measure, rule, populations)
-        if claim.population_measure is not None:
-            return _of_population(measure, rule, populations, claim.sweep)
-        return _over_networks(measure, rule, networks, claim.if_binding)
+            line = _over_census(measure, rule, populations)
+        elif claim.population_measure is not None:
+            line = _of_population(measure, rule, populations, claim.sweep)
+        else:
+            line = _over_networks(measure, rule, networks, claim.if_binding)
     except Exception as error:
-        reason = f"The measure failed with {type(error).__name__}: {error}"
-        return Line(verdict=BROKEN, rule=by_interval(rule), reason=reason)
+        line = Line(verdict=BROKEN, reason=f"The measure failed with {type(error).__name__}: {error}")
+    return replace(line, rule=by_interval(rule))
 
 
 def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if_binding: bool) -> Line:
@@ -266,15 +267,13 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
             numbers.append(number)
             results.append(_result(network.name, network.seed, number, rule))
     if not numbers and undefined:
-        reason = f"Not defined for this architecture: it {undefined}."
-        return Line(verdict=NOT_APPLICABLE, rule=by_interval(rule), reason=reason)
+        return Line(verdict=NOT_APPLICABLE, reason=f"Not defined for this architecture: it {undefined}.")
     if not numbers:
-        reason = NONE_BINDS if if_binding and not networks else CANNOT
-        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
+        return Line(verdict=UNTESTABLE, reason=NONE_BINDS if if_binding and not networks else CANNOT)
     value, low, high, remark = median_of(numbers)
     return Line(
         value, low, high, n=sum(number.n for number in numbers), unit=numbers[0].unit, seeds=len(results),
-        verdict=verdict_over(results), rule=by_interval(rule), by_seed=tuple(results), reason=remark,
+        verdict=verdict_over(results), by_seed=tuple(results), reason=remark,
     )  # fmt: skip
 
 
@@ -286,8 +285,7 @@ def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> 
     numbers = [(seed, measure(seed)) for seed in populations.seeds]
     results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]
     if not results:
-        reason = NO_SEED if populations.seeds else NO_POPULATION
-        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
+        return Line(verdict=UNTESTABLE, reason=NO_SEED if populations.seeds else NO_POPULATION)
     n = len(results)
     verdicts = Counter(result.verdict for result in results)
     verdict = verdict_over(results)
@@ -296,22 +294,16 @@ def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> 
     low = wilson(verdicts[HOLDS], n).low
     high = wilson(verdicts[HOLDS] + verdicts[UNDECIDED], n).high
     share = verdicts[HOLDS] / n
-    return Line(
-        share, low, high, n=n, unit="seeds", seeds=n, verdict=verdict, rule=by_interval(rule), by_seed=tuple(results)
-    )
+    return Line(share, low, high, n=n, unit="seeds", seeds=n, verdict=verdict, by_seed=tuple(results))
 
 
 def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populations, sweep: str) -> Line:
     """The number of a whole population; on a population of another task the paper's claim cannot be tested."""
     number = measure(populations)
     if number is None:
-        reason = NO_SEED if populations.there(sweep) else NO_POPULATION
-        return Line(verdict=UNTESTABLE, rule=by_interval(rule), reason=reason)
+        return Line(verdict=UNTESTABLE, reason=NO_SEED if populations.there(sweep) else NO_POPULATION)
     verdict = rule.verdict(number) if populations.as_in_the_paper else UNTESTABLE
-    return Line(
-        number.value, number.low, number.high, n=number.n, unit=number.unit,
-        seeds=number.n if number.unit == "seeds" else 0, verdict=verdict, rule=by_interval(rule),
-    )  # fmt: skip
+    return Line(**vars(number), seeds=number.n if number.unit == "seeds" else 0, verdict=verdict)
 
 
 def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:

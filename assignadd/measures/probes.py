@@ -43,10 +43,9 @@ class AnswerProbes:
 
     stages: tuple[str, ...]
     test: Float[Tensor, "M stages"]
-    train: Float[Tensor, "M stages"]
+    """Accuracy on sequences that the probe was not trained on."""
     control: Float[Tensor, "M stages"]
-    """Test accuracy with labels shuffled among the pairs; about 1/N if split by pair."""
-    n_train: int
+    """The same with labels shuffled among the pairs; about 1/N if split by pair."""
     n_test: int
 
 
@@ -73,9 +72,9 @@ def answer_probes(
     for model, trace in zip(stack, traces(stack, tokens), strict=True):
         stages = vectors_at_equals(trace, model)
         of_stages = [least_squares_probe(vectors, labels, N, n_train, ANSWER_RIDGE) for vectors in stages.values()]
-        accuracies.append(torch.stack(of_stages, 1))  # (test or train, stages, labels)
-    test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
-    return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n_test=N * N - n_train)
+        accuracies.append(torch.stack(of_stages))  # (stages, labels)
+    test, control = torch.stack(accuracies).unbind(-1)  # (M, stages) each
+    return AnswerProbes(tuple(stages), test, control, n_test=N * N - n_train)
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
@@ -105,8 +104,7 @@ def variable_probes(
         n_train = int(is_number[:n_train_sequences].sum())
         for n_steps in steps:
             if n_steps is None:
-                test_and_train = least_squares_probe(vectors, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)
-                accuracies.append(test_and_train[0, 0])  # of the test rows, with the only labelling
+                accuracies.append(least_squares_probe(vectors, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)[0])
             else:
                 accuracies.append(adam_probe(vectors, variable, task.n_vars, n_train, n_steps))
     return torch.stack(accuracies).view(-1, len(steps)).T
@@ -121,10 +119,10 @@ def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: i
 
 def least_squares_probe(
     x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int, n_train: int, ridge: float
-) -> Float[Tensor, "2 L"]:
-    """Accuracy on the test rows and on the training rows, for each of L labellings of the same rows of x.
+) -> Float[Tensor, " L"]:
+    """Test accuracy of the ridge regression of one-hot targets on x, for each of L labellings of the rows of x.
 
-    The first `n_train` rows are for training. The probe is the ridge regression of the one-hot targets on x.
+    The first `n_train` rows are for training, the rest for testing.
     """
     x = x - x[:n_train].mean(0)
     train = x[:n_train]
@@ -135,8 +133,7 @@ def least_squares_probe(
     weights, _ = torch.linalg.solve_ex(gram, train.T @ targets)  # (L, d, classes); NaN for a network that diverged
     # As the rows have mean 0, the constant of the regression is the mean target.
     scores = x @ weights + targets.mean(1, keepdim=True)  # (L, n, classes)
-    is_right = (largest(scores) == labels).to(x.dtype)
-    return torch.stack([is_right[:, n_train:].mean(1), is_right[:, :n_train].mean(1)])
+    return (largest(scores[:, n_train:]) == labels[:, n_train:]).to(x.dtype).mean(1)
 
 
 def adam_probe(

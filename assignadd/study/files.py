@@ -7,8 +7,8 @@ figure of its own. The table of a study is NAME.parquet beside it, with its prov
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,21 +59,14 @@ def read_study(study: Study, folder: Path) -> StudyTable:
         raise UserError(f"no table of the study {study.name} in {folder}: {error}") from error
 
 
-@dataclass(frozen=True)
-class ObserverInFile:
-    """The observer of a study in a file, which another process loads when it measures."""
-
-    path: Path
-    study: str
-
-    def __call__(self, configs: Sequence[Config], seen: Tensor) -> Observe:
-        """The function that measures models of these configurations, which train on the pairs `seen`."""
-        observer = loaded_studies(self.path)[self.study].observer
-        assert observer is not None, "run_study makes one only for a study with an observer"
-        return observer(configs, seen)
-
-
 loaded_studies = lru_cache(maxsize=16)(studies_in)
+
+
+def observe_in_file(path: Path, study: str, configs: Sequence[Config], seen: Tensor) -> Observe:
+    """What measures models of these configurations for a study in a file, which another process loads for this."""
+    observer = loaded_studies(path)[study].observer
+    assert observer is not None, "run_study asks only where the study has an observer"
+    return observer(configs, seen)
 
 
 def run_study(
@@ -90,7 +83,7 @@ def run_study(
     `path` is the file or folder of the study, from which other processes load its measures.
     """
     if path is not None and sweep.observe is not None:
-        sweep = replace(sweep, observe=ObserverInFile(path.resolve(), study.name))
+        sweep = replace(sweep, observe=partial(observe_in_file, path.resolve(), study.name))
     sweep_table = run_sweep(sweep, out, machines, report, command)
     provenance = read_provenance(out)
     provenance |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}

@@ -67,18 +67,14 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.
     base = torch.cat([draw(base_type, source_type) for base_type, source_type in product(types, types)])
     source = torch.cat([draw(source_type, len(types) + base_type) for base_type, source_type in product(types, types)])
-    return base.contiguous(), source.contiguous()
+    return base, source
 
 
-def pairs_with(
-    task: Task, base: Tensor, source: Tensor, hybrid: Tensor, has_hybrid: Bool[Tensor, " B"] | None = None
-) -> Pairs:
-    """The pairs that have a hybrid (all, if `has_hybrid` is None) whose answer is not the base's."""
+def pairs_with(task: Task, base: Tensor, source: Tensor, hybrid: Tensor) -> Pairs:
+    """The pairs whose hybrid has another answer than the base; all prompts are (B, T)."""
     answer = answers(task, hybrid)
-    chosen = answer != answers(task, base)
-    if has_hybrid is not None:
-        chosen &= has_hybrid
-    return Pairs(base[chosen], source[chosen], answer[chosen])
+    differs = answer != answers(task, base)
+    return Pairs(base[differs], source[differs], answer[differs])
 
 
 def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, bool]) -> Pairs:
@@ -122,12 +118,13 @@ def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
     hybrid = base.clone()
     for i, slot in enumerate(slots):
         # In the source, its operand and the new variable exchange their names wherever they occur; none for a literal.
-        new_name = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])
-        source = _swapped(source, source[:, slot, None], new_name[:, None])
+        old_name = source[:, slot, None]  # (B, 1)
+        new_name = torch.where(is_variable[:, i], new_variables[:, i], source[:, slot])[:, None]
+        source = torch.where(source == old_name, new_name, torch.where(source == new_name, old_name, source))
         hybrid[:, slot] = torch.where(is_variable[:, i], new_variables[:, i], base[:, slot])
     has_hybrid = has_new & (count_variables(task, unrelated) == is_variable.sum(1))
-    hybrid = torch.where(has_hybrid[:, None], hybrid, base)  # elsewhere it may ask for a variable without a value
-    return pairs_with(task, base, source, hybrid, has_hybrid)
+    hybrid = torch.where(has_hybrid[:, None], hybrid, base)  # without one, the base, whose pair is left out
+    return pairs_with(task, base, source, hybrid)
 
 
 def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int[Tensor, "B 2"], Bool[Tensor, " B"]]:
@@ -155,11 +152,6 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     return torch.stack(chosen, 1), has_new
 
 
-def _swapped(tokens: Int[Tensor, "B T"], a: Int[Tensor, "B 1"], b: Int[Tensor, "B 1"]) -> Int[Tensor, "B T"]:
-    """The sequences with token `a` instead of `b` and `b` instead of `a`; each sequence has its own a and b."""
-    return torch.where(tokens == a, b, torch.where(tokens == b, a, tokens))
-
-
 class Side(NamedTuple):
     """The forward pass on the base or the source prompts of some pairs."""
 
@@ -175,9 +167,9 @@ Exchange = Callable[[LastLayer, Side, Side], Float[Tensor, "B N"]]
 """The answer logits of the base (first side) with one of its activations taken from the source (second side)."""
 
 
-def layer_1_output(layer: LastLayer, base: Side, source: Side, roles: tuple[str, ...]) -> Float[Tensor, "B N"]:
-    """The exchange of layer 1's output at the positions that the tokens of these roles have in the base."""
-    mask = base.positions.any_of(roles)
+def layer_1_output(layer: LastLayer, base: Side, source: Side, at: tuple[str, ...]) -> Float[Tensor, "B N"]:
+    """The exchange of layer 1's output at the positions of the base's tokens with these roles (see `Positions`)."""
+    mask = base.positions.any_of(at)
     before = base.before.clone()
     before[mask] += (source.layer_1 - base.layer_1)[mask]
     return layer.answer(before)
@@ -215,8 +207,8 @@ def mlp2_output(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B 
 
 # The exchange of each alignment and, as a control, that of another activation, which should not hold the variable.
 EXCHANGES: dict[str, Exchange] = {
-    "binding tag": partial(layer_1_output, roles=("assigned",)),
-    "operand query": partial(layer_1_output, roles=("equals",)),
+    "binding tag": partial(layer_1_output, at=("assigned",)),
+    "operand query": partial(layer_1_output, at=("equals",)),
     "query in QK2": query_in_qk2,
     "first value": partial(value, operand="first"),
     "second value": partial(value, operand="second"),
@@ -224,13 +216,13 @@ EXCHANGES: dict[str, Exchange] = {
     "sum": mlp2_output,
 }
 ELSEWHERE: dict[str, Exchange] = {
-    "binding tag": partial(layer_1_output, roles=("variables",)),
-    "operand query": partial(layer_1_output, roles=("first", "second")),
-    "query in QK2": partial(layer_1_output, roles=("first", "second")),
+    "binding tag": partial(layer_1_output, at=("variables",)),
+    "operand query": partial(layer_1_output, at=("first", "second")),
+    "query in QK2": partial(layer_1_output, at=("first", "second")),
     "first value": partial(value, operand="first", earlier=1),
     "second value": partial(value, operand="second", earlier=1),
-    "values": partial(layer_1_output, roles=("equals",)),
-    "sum": partial(layer_1_output, roles=("equals",)),
+    "values": partial(layer_1_output, at=("equals",)),
+    "sum": partial(layer_1_output, at=("equals",)),
 }
 
 

@@ -143,8 +143,7 @@ def allowed_example(task: Task) -> list[int]:
     """The tokens of figure `attention`'s sequence, with a variable that is banned from no slot if the task has one."""
     tokens = examples.fitted(examples.ATTENTION, task)
     vocabulary = Vocabulary(task)
-    if tokens is None:
-        raise ValueError("the task has no sums with one variable")
+    assert tokens is not None, "a network with a first spike has sums with one variable"
     variable = vocabulary.name(tokens[operand_slots(task)[0]])
     never_banned = [letter for letter in task.variables if letter not in task.banned_first + task.banned_second]
     if variable in never_banned or not never_banned:
@@ -187,17 +186,18 @@ def draw_early(data: EarlyData, figure: Figure) -> None:
     bar(scores_image, list(lower), "score under QK$_2$")
 
 
-AROUND = 3000  # steps on either side of the spike that figure `late` shows
+AROUND, AT_MOST = 3000, 32  # figure `late` shows these steps around a spike, thinned to this many checkpoints
 COMPARED = 5  # variables in (c)
 MINUS = "\u2212"  # as wide as a digit, unlike the hyphen
 TWICE_BANNED = "2-var var-restricted (2)"
-# How the late variable in its slot is drawn, and below what it is compared with.
+# Of the late variable in its slot, of what it is compared with, and of all other variables.
 LATE_STYLE: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
+OTHER_STYLE: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
+THIN_STYLE: dict[str, Any] = {"color": GREY, "linewidth": 0.6, "alpha": 0.8}
 LEGEND_ABOVE: dict[str, Any] = {  # above the axes, where no curve can run through the legend
     "loc": "lower left", "bbox_to_anchor": (-0.02, 0.98), "ncols": 2, "handlelength": 1.6, "handletextpad": 0.5,
     "columnspacing": 1.0, "borderaxespad": 0,
 }  # fmt: skip
-OTHER_STYLE: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,14 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """Those of the checkpoints `steps` that figure `late` shows: around a spike, and the two of (c), `ends`.
-
-    There are at least two on either side of the spike, however far.
-    """
+    """Those of the checkpoints `steps` that figure `late` shows: evenly thinned around a spike, and always the two
+    beside it and the two of (c), `ends`. There are at least two on either side, however far."""
     i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
     first = min(spike.before - AROUND, steps[max(0, i_before - 1)])
     last = max(spike.after + AROUND, steps[min(len(steps) - 1, i_after + 1)])
-    return np.union1d(steps[(steps >= first) & (steps <= last)], ends)
+    near = steps[(steps >= first) & (steps <= last)]
+    i_thinned = np.linspace(0, len(near) - 1, min(AT_MOST, len(near))).round().astype(int)
+    return np.union1d(near[i_thinned], [spike.before, spike.after, *ends])
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
@@ -298,7 +298,7 @@ def draw_late(data: LateData, figure: Figure) -> None:
     other_style = OTHER_STYLE | dots(data.steps)
 
     scores.plot(data.steps, data.asked[:, v], label=data.variable, **late_style)
-    _draw_others(scores, data.steps, np.delete(data.asked, v, 1), "every other variable")
+    scores.plot(data.steps, np.delete(data.asked, v, 1), **THIN_STYLE)[0].set_label("every other variable")
     scores.set_title("(a) score of = for a variable")
     scores.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
@@ -311,7 +311,7 @@ def draw_late(data: LateData, figure: Figure) -> None:
 
     path.plot(data.steps, data.path[:, slot, v], label=f"{data.variable} {data.slot}", **late_style)
     path.plot(data.steps, data.path[:, other_slot, v], label=f"{data.variable} {SLOTS[other_slot]}", **other_style)
-    _draw_others(path, data.steps, np.delete(data.path[:, slot], v, 1), None)
+    path.plot(data.steps, np.delete(data.path[:, slot], v, 1), **THIN_STYLE)
     path.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     path.set_ylabel("term of the QK$_2$ score")
 
@@ -321,12 +321,6 @@ def draw_late(data: LateData, figure: Figure) -> None:
         axes.locator_params(axis="x", nbins=4)
         axes.legend(**LEGEND_ABOVE)
         axes.set_title(axes.get_title("left"), pad=19)  # higher up, above the legend
-
-
-def _draw_others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
-    """Draws thin grey curves, (checkpoints, curves), of which the legend has only the first."""
-    for i, curve in enumerate(curves.T):
-        axes.plot(steps, curve, label=label if i == 0 else None, color=GREY, linewidth=0.6, alpha=0.8)
 
 
 def _draw_parts(panels: list[Axes], data: LateData) -> None:
