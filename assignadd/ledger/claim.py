@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from assignadd.dynamics.trajectory import binds
 from assignadd.model.architecture import NotDefined
@@ -31,7 +31,6 @@ SeedMeasure = Callable[[SeedCurves], Measured | None]
 PopulationMeasure = Callable[[Populations], Measured | None]
 Steps = Callable[[Network], Sequence[int]]
 """The checkpoints of a network that a measure looks at."""
-Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
 # The label of claims that are not the paper's, and what stands for the paper's value.
 OURS, NOT_REPORTED, IMPLIED = "ours", "not reported", "implied"
@@ -50,10 +49,10 @@ NO_SEED = "The population has no seed to which this applies, too few of them, or
 ANOTHER_TASK = "This population has another task or architecture than the paper."
 
 
-def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
+def uses(steps: Steps) -> Callable[[Measure], Measure]:
     """A decorator that says which checkpoints a measure looks at, if not the network's last one."""
 
-    def mark(measure: Wrapped) -> Wrapped:
+    def mark(measure: Measure) -> Measure:
         measure.steps = steps  # type: ignore[attr-defined]
         return measure
 

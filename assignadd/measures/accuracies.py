@@ -44,10 +44,9 @@ def set_accuracies(
     for model, config, seen_of_model in zip(stack, configs, seen, strict=True):
         exam = Exam([config], seen_of_model[None], sets, n)
         accuracies = {}
-        for name, n_correct in zip(exam.names, exam.count_correct(model)[0].tolist(), strict=True):
+        for name, share in exam.accuracies(model)[0].items():
             pairs = _sampled_pairs(n, by_name[name], seen_of_model)
-            sample_size = n if pairs is None else pairs
-            accuracies[name] = Accuracy(n_correct / n, n, wilson(n_correct / n * sample_size, sample_size), pairs)
+            accuracies[name] = Accuracy(share, n, wilson(share * (pairs or n), pairs or n), pairs)
         results.append(accuracies)
     return results
 
@@ -127,10 +126,8 @@ def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
 
 
 def variable_sets(task: Task) -> list[EvalSet]:
-    """An evaluation set for each slot and variable, such as `b second`, with as many variables as the task allows.
-
-    No other operand is in a slot banned for it.
-    """
+    """An evaluation set for each slot and variable, such as `b second`: sums with as many variables as the task allows,
+    of which no other is in a slot banned for it."""
     most_variables = task.variable_counts[-1]
     sets = []
     for slot, name in enumerate(operand_names(task)):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from assignadd.config import SETTINGS, SHORT_NAMES, Config, ConfigError, Member
 from assignadd.config.errors import one_of
-from assignadd.measures.columns import measure_of, rounded
+from assignadd.measures.columns import MEASURES, rounded
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.runs.manifest import Observed
 from assignadd.task.evalsets import LABELS
@@ -130,13 +130,9 @@ def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:
 
 def _is_ours(column: str) -> bool:
     """Whether a table of a run or of a sweep may have a column of this name."""
-    if column in (*FACTS, *LABELS, *SHORT_NAMES, *SETTINGS) or re.match(r"\d+-var\b|.*\((final|end)\)$", column):
-        return True
-    try:
-        measure_of(column)
-    except ValueError:
-        return False
-    return True
+    is_named = column in (*FACTS, *LABELS, *SHORT_NAMES, *SETTINGS)
+    is_accuracy = re.match(r"\d+-var\b|.*\((final|end)\)$", column) is not None
+    return is_named or is_accuracy or any(measure.fields(column) is not None for measure in MEASURES)
 
 
 def function_named(text: str) -> tuple[Function, Path]:

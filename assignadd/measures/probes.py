@@ -139,10 +139,7 @@ def least_squares_probe(
 def adam_probe(
     x: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, n_train: int, steps: int
 ) -> Float[Tensor, ""]:
-    """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam.
-
-    The first `n_train` rows of x are for training, the rest for testing.
-    """
+    """Test accuracy, on the rows of x after the first `n_train`, of a softmax probe after full-batch steps of Adam."""
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)  # with a column of ones for the biases
     train = x[:n_train]  # (n_train, d + 1)
     targets = one_hot(labels[:n_train], classes).T.to(x.dtype)  # (classes, n_train): a softmax over rows is fast

@@ -48,10 +48,7 @@ class Routing:
         return self.by_head[name].amax(1)
 
     def columns(self, subset: str) -> dict[str, Float[Tensor, " M"]]:
-        """Columns by name: one for each pattern and, where a layer has several heads, one for each of them.
-
-        `subset` says in a column's name which sequences they are of, such as `1-var`.
-        """
+        """Columns by name, which ends in `subset`, such as `1-var`: of each pattern, and of each head if several."""
         columns = {f"{name} ({subset})": self[name] for name in self.by_head}
         for name, values in self.by_head.items():
             if values.shape[1] > 1:

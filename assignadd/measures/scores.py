@@ -36,7 +36,7 @@ def qk1_blocks(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
 
     numbers_prefer_variables    mean score of numbers with variables minus that with other tokens (purple)
     positions_prefer_variables  the same of positions in the prefix (orange)
-    positions_increase          share of neighbouring keys in the prefix of which the later has the higher score (red)
+    positions_increase          share of neighbouring keys up to the query of which the later has the higher score (red)
     equals_prefers_operands     lower score of `=` with an operand slot minus its highest with another position (black)
     """
     task = stack.config.task
@@ -51,19 +51,15 @@ def qk1_blocks(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
         """Mean score of these queries with variables minus that with other tokens."""
         return queries[..., first_variable:K].mean((1, 2)) - queries[..., :first_variable].mean((1, 2))
 
+    of_positions = qk1_positions(stack)  # (M, P, P)
+    rises = of_positions[..., 1:] > of_positions[..., :-1]  # (M, P, P - 1): from key j - 1 to key j, from j = 1 on
+    is_up_to_query = torch.ones_like(of_positions[0], dtype=torch.bool).tril()[:, 1:]
     return {
         "numbers_prefer_variables": preference_for_variables(scores[:, : task.modulus]),
         "positions_prefer_variables": preference_for_variables(scores[:, K : K + task.prefix]),
-        "positions_increase": _increasing(qk1_positions(stack)),
+        "positions_increase": rises[:, is_up_to_query].float().mean(1),
         "equals_prefers_operands": of_equals[:, is_slot].amin(1) - of_equals[:, ~is_slot].amax(1),
     }
-
-
-def _increasing(scores: Float[Tensor, "M P P"]) -> Float[Tensor, " M"]:
-    """Share of neighbouring keys, up to the query, of which the later has the higher score."""
-    rises = scores[..., 1:] > scores[..., :-1]  # (M, P, P - 1): from key j - 1 to key j, from j = 1 on
-    is_up_to_query = torch.ones_like(scores[0], dtype=torch.bool).tril()[:, 1:]
-    return rises[:, is_up_to_query].float().mean(1)
 
 
 @needs(*QK1_NEEDS)

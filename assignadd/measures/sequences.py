@@ -41,10 +41,7 @@ def every_pair(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: i
 def _drawn(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, sampler: type[Sampler] = Sampler
 ) -> Batch:
-    """The first `n` sequences of an evaluation set for each model, drawn at this step of the evaluation stream.
-
-    `sampler` is the class that draws them: `EveryPair` takes all pairs in turn, `Sampler` random ones.
-    """
+    """The first `n` sequences of a set for each model, at this step of the evaluation stream, drawn by a `sampler`."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     return sampler(tasks, seen, seeds, evalset, seen.device).sample(step, n)

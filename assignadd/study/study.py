@@ -21,7 +21,7 @@ from torch import Tensor
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.config.errors import did_you_mean
-from assignadd.measures.own import numbers_of
+from assignadd.measures.own import Function, numbers_of
 from assignadd.model.own import Factory
 from assignadd.model.stack import Stack
 from assignadd.runs.config_json import with_files
@@ -202,10 +202,6 @@ def slug(label: str) -> str:
     return re.sub(r"[^\w.]+", "-", text).strip("-")
 
 
-Columns = Callable[..., Any]
-"""Numbers of each model of a stack: a function of the stack, or of (stack, configs, seen) (`measures.own`)."""
-
-
 @dataclass(frozen=True)
 class Study:
     """Cells times seeds, and what is asked of them."""
@@ -228,8 +224,8 @@ class Study:
     """The setting whose values are the independent units, where networks are trained several times; else networks."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """What the study's own columns mean."""
-    measure: Columns | None = None
-    """Numbers of every network after the last step; the table has them as "NAME (final)"."""
+    measure: Function | None = None
+    """Numbers of every network after the last step (`measures.own`); the table has them as "NAME (final)"."""
     of_curves: Callable[[polars.DataFrame, int], dict[str, Any]] | None = None
     """More columns of a network, from its evaluations and the number of sequences of each set in them."""
     early: tuple[str, ...] = ()
@@ -290,9 +286,9 @@ class Study:
         return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
 
     def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
-        """Each network with the label of its cell; `seeds` replaces the study's number of networks in a cell.
+        """The label of its cell and each network; `seeds` replaces the study's number of networks in a cell.
 
-        A cell that lists the settings of its networks has no more networks than it lists.
+        A cell that lists the settings of its networks has no more than it lists.
         """
         members = []
         for cell in self.cells:
@@ -332,7 +328,7 @@ class Study:
 class FinalMeasures(SweepObserver):
     """The measures of any sweep, and after the last step also those of a function `columns` of the study."""
 
-    def __init__(self, columns: Columns, configs: Sequence[Config], seen: Tensor):
+    def __init__(self, columns: Function, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen)
         self.columns = columns
 

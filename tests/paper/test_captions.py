@@ -7,8 +7,6 @@ from assignadd.paper.binding.figures import (
     QK0PosAndQK1Data,
     qk0pos_and_qk1_caption,
 )
-from assignadd.paper.causes.circuit import QK1_EQUALS, QK2_IDENTITY, SECTION_5, SECTION_7, WHOLE
-from assignadd.paper.causes.figures import CircuitOnlyData, circuit_only_caption
 from assignadd.paper.generalisation.figures import (
     ACCURACIES_FIGURE,
     AccuraciesData,
@@ -49,10 +47,3 @@ def test_scores_that_match_nothing():
     assert (
         "wins in 1 of 3 rows of (a), and 0 of 2 variables" in found
     )  # position 0 wins, which is before position 1 alone
-
-
-def test_parts_with_less_accuracy_than_the_network():
-    names = [WHOLE, SECTION_5, SECTION_7, QK1_EQUALS, QK2_IDENTITY]
-    only = CircuitOnlyData([""] * 5, names, ["0-var train"], np.ones((5, 1)), np.array([1, 0.25, 0.5, 0.75, 0.125]), 10)
-    said = circuit_only_caption(only)
-    assert f"alone have 0.25, the best combination is '{SECTION_7}' (0.50)" in said

@@ -53,10 +53,7 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy with parts kept, a `row` of `CircuitAlone`, as a share of the network's.
-
-    It is over all sets, or over those with `n_vars` variables.
-    """
+    """The accuracy with parts kept, a `row` of `CircuitAlone`, as a share of the network's; on sets with `n_vars`."""
     alone = circuit.circuit_alone_of(network)
     sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
     return paired_share(alone.answers(row)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
 from assignadd.palette import BLUE, ORANGE, SHARES, VERMILION
-from assignadd.paper.causes.circuit import REMOVED, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
+from assignadd.paper.causes.circuit import REMOVED, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
 from assignadd.stats import wilson
 from assignadd.task.evalsets import LABELS
@@ -38,16 +38,6 @@ def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
     accuracy = np.stack([circuit.accuracy(name) for name in circuit.names])
     relative = np.array([circuit.relative(name) for name in circuit.names])
     return CircuitOnlyData(groups, circuit.names, circuit.sets, accuracy, relative, circuit.n)
-
-
-def circuit_only_caption(data: CircuitOnlyData) -> str:
-    """What section 5's parts and the best combination of parts keep of the network's accuracy, in words."""
-    relative = dict(zip(data.names, data.relative, strict=True))
-    best = max((name for name in data.names if name not in (WHOLE, *REMOVED)), key=lambda name: relative[name])
-    return (
-        f"As a share of the network's mean accuracy: section 5's parts alone have {relative[SECTION_5]:.2f}, the best "
-        f"combination is '{best}' ({relative[best]:.2f})."
-    )
 
 
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
@@ -121,16 +111,6 @@ def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
     return rows
 
 
-def interchange_caption(data: InterchangeData) -> str:
-    """The highest and the lowest accuracy with the activation, and the highest of a control, in words."""
-    whole = data.accuracy[:, 0]  # the other columns are the controls
-    lowest = int(whole.argmin())
-    return (
-        f"Here the activation reaches {whole.max():.2f} at best and {whole[lowest]:.2f} at worst "
-        f"({data.alignments[lowest]}); no control is above {data.accuracy[:, 1:].max():.2f}."
-    )
-
-
 def draw_interchange(data: InterchangeData, axes: Axes) -> None:
     """Draws a row for each alignment: its accuracy with each kind of exchange, and the interval."""
     y = np.arange(len(data.alignments))
@@ -152,12 +132,11 @@ CIRCUIT_ONLY_FIGURE = FigureRecord(
     "one part removed. A pale cell in the first group lacks something that the network uses; a dark row in the last "
     "group is a part that it can do without.",
     lambda s: circuit_only_data(circuit_alone_of(s.model)), on_axes(draw_circuit_only), height=4.2, width=6.4,
-    found=circuit_only_caption,
 )  # fmt: skip
 INTERCHANGE_FIGURE = FigureRecord(
     "interchange", "Where the program's variables are held",
     "An activation is taken from another prompt: the share of pairs of prompts whose answer becomes what the program "
     "says, 1 where the activation holds the variable, about 0 where it does not (the controls).",
     lambda s: interchange_data(interchange_of(s.model), elsewhere_of(s.model), untrained_interchange(s.model)),
-    on_axes(draw_interchange), height=4.4, found=interchange_caption,
+    on_axes(draw_interchange), height=4.4,
 )  # fmt: skip

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from assignadd.config import Task
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.phases import LateVariable, Phases
+from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.trajectory import checkpoints_around, curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.figure.style import (
@@ -134,7 +133,7 @@ def early_data(network: Network) -> EarlyData | Absent:
         tokens=before.tokens,
         attention=np.stack([before.patterns[0], after.patterns[0]]),  # of layer 1
         to_operands=before.to_operands,
-        variables=_array(qk2_ov1_var_scores(network.checkpoints(steps))),
+        variables=qk2_ov1_var_scores(network.checkpoints(steps)).numpy(force=True),
         letters=list(task.variables),
     )
 
@@ -149,17 +148,6 @@ def allowed_example(task: Task) -> list[int]:
     if variable in never_banned or not never_banned:
         return tokens
     return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(never_banned[0]))
-
-
-def early_caption(data: EarlyData) -> str:
-    """The attention in the boxed cells and the number of matches, before and after the spike, in words."""
-    before, after = data.attention
-    changes = []
-    for query, key in np.argwhere(data.to_operands):
-        changes.append(f"to {data.tokens[key]} from {before[query, key]:.2f} to {after[query, key]:.2f}")
-    matching = [n_matching(scores) for scores in data.variables]
-    counts = f"{matching[0]} of {len(data.letters)} variables match before it and {matching[1]} after it"
-    return f"Across this spike attention goes {' and '.join(changes)}; {counts}."
 
 
 def draw_early(data: EarlyData, figure: Figure) -> None:
@@ -187,7 +175,6 @@ def draw_early(data: EarlyData, figure: Figure) -> None:
 
 
 AROUND, AT_MOST = 3000, 32  # figure `late` shows these steps around a spike, thinned to this many checkpoints
-COMPARED = 5  # variables in (c)
 MINUS = "\u2212"  # as wide as a digit, unlike the hyphen
 TWICE_BANNED = "2-var var-restricted (2)"
 # Of the late variable in its slot, of what it is compared with, and of all other variables.
@@ -235,16 +222,17 @@ def late_data(network: Network) -> LateData | Absent:
     has_set = TWICE_BANNED in curves.accuracy  # without it, the figure has no such curve
     in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & has_set  # (evaluations,)
     stack = network.checkpoints(steps.tolist())
-    compared = companions(task, late)
-    parts = _array(qk1_equals_parts(network.checkpoints(ends)))  # (2, 2, V)
+    other_letters = [letter for letter in task.variables if letter != late.variable]
+    compared = sorted([late.variable, *other_letters[:4]])  # in (c)
+    parts = qk1_equals_parts(network.checkpoints(ends)).numpy(force=True)  # (2, 2, V)
     return LateData(
         steps=steps, variable=late.variable, slot=late.slot, letters=list(task.variables),
         spike=np.array([late.spike.before, late.spike.after]), ends=np.array(ends),
-        asked=_array(qk1_equals_to_variables(stack)), accuracy=accuracy,
+        asked=qk1_equals_to_variables(stack).numpy(force=True), accuracy=accuracy,
         twice_banned_steps=curves.steps[in_window],
         twice_banned=curves.accuracy.get(TWICE_BANNED, np.zeros(len(curves.steps)))[in_window],
         compared=compared, parts=parts[..., [task.variables.index(letter) for letter in compared]],
-        path=_array(qk2_path_terms(stack)),
+        path=qk2_path_terms(stack).numpy(force=True),
     )  # fmt: skip
 
 
@@ -257,17 +245,6 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
     near = steps[(steps >= first) & (steps <= last)]
     i_thinned = np.linspace(0, len(near) - 1, min(AT_MOST, len(near))).round().astype(int)
     return np.union1d(near[i_thinned], [spike.before, spike.after, *ends])
-
-
-def companions(task: Task, late: LateVariable) -> list[str]:
-    """The letters of the variables that (c) compares, in order: the late one and the first of the others."""
-    other_letters = [letter for letter in task.variables if letter != late.variable]
-    return sorted([late.variable, *other_letters[: COMPARED - 1]])
-
-
-def _array(values: Tensor) -> np.ndarray:
-    """The numbers of a tensor, which may have a gradient and be on a GPU, as an array."""
-    return values.detach().cpu().numpy()
 
 
 def late_caption(data: LateData) -> str:
@@ -353,7 +330,7 @@ EARLY_FIGURE = FigureRecord(
     "early", "Across the first spike",
     "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means "
     "that each variable finds itself; `match` counts variables whose best score is with themselves.",
-    lambda s: early_data(s.model), draw_early, height=5.3, found=early_caption, along_training=True,
+    lambda s: early_data(s.model), draw_early, height=5.3, along_training=True,
 )  # fmt: skip
 LATE_FIGURE = FigureRecord(
     "late", "The variable that comes last",

@@ -26,9 +26,10 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import ONE_HEAD, SECOND_LAYER, require
 from assignadd.model.forward import trace
 from assignadd.network import Network, per_network
-from assignadd.paper.dynamics.along import (
+from assignadd.paper.dynamics.claims import (
     AFTER,
     BEFORE,
+    ONE_VARIABLE,
     Steps,
     accuracy_at,
     along,
@@ -41,7 +42,6 @@ from assignadd.paper.dynamics.along import (
     sequences_evaluated,
     trajectory_at,
 )
-from assignadd.paper.dynamics.claims import ONE_VARIABLE
 from assignadd.paper.generalisation.claims import VARIABLES
 from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, mean_of
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
@@ -192,11 +192,8 @@ FIRST_SPIKE = (
 def accuracy_around(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
     """Accuracy on one set, pooled over the evaluations of the 1,000 steps BEFORE or AFTER a spike (`when`)."""
     curves = curves_of(network)
-    if when == BEFORE:
-        chosen = (curves.steps > spike.begin - LASTING) & (curves.steps <= spike.begin)
-    else:
-        chosen = (curves.steps >= spike.end) & (curves.steps < spike.end + LASTING)
-    accuracies = curves.accuracy[set_name][chosen]
+    first = spike.begin - LASTING + 1 if when == BEFORE else spike.end
+    accuracies = curves.accuracy[set_name][(curves.steps >= first) & (curves.steps < first + LASTING)]
     return Measured.share(float(accuracies.sum()) * curves.n, curves.n * len(accuracies), "sequences")
 
 
@@ -291,9 +288,9 @@ def lowest_of_others(network: Network, steps: Steps) -> Measured | None:
 
 
 def attended_before(network: Network, steps: Steps, n_vars: int) -> Measured | None:
-    """The share of sums with the late variable whose top two keys of `=` in layer 2 have its value, before its spike.
+    """The share of sums in which the late variable's value is among the top two keys of `=` in layer 2.
 
-    The sums have `n_vars` variables; None where the task has no such sums.
+    Measured before its spike. The sums have `n_vars` variables; None where the task has no such sums.
     """
     if n_vars > network.config.task.max_assignments:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SETS, TRAINED_SETS
 from assignadd.ledger.claim import Claim, PopulationMeasure, Reading, SeedMeasure
 from assignadd.paper.binding.claims import PATTERNS
-from assignadd.paper.dynamics.along import skill_delay
+from assignadd.paper.dynamics.claims import skill_delay
 from assignadd.paper.generalisation.claims import (
     IN_BEST_WINDOW,
     INTERVAL_OF_LOWEST,

@@ -17,7 +17,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics import claims as phases
 from assignadd.paper.dynamics import spikes
-from assignadd.paper.dynamics.along import AFTER, BEFORE, along, along_spike, around_first_spike, at
+from assignadd.paper.dynamics.claims import AFTER, BEFORE, along, along_spike, around_first_spike, at
 from assignadd.paper.dynamics.spikes import accuracy_around, around_late_spike
 from assignadd.paper.ledger import DYNAMICS
 from assignadd.stats import FAILS, Measured, wilson

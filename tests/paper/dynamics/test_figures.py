@@ -30,11 +30,9 @@ from assignadd.model.transformer import Transformer
 from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.dynamics.figures import (
     allowed_example,
-    companions,
     draw_early,
     draw_late,
     draw_progress_measures,
-    early_caption,
     early_data,
     late_caption,
     late_data,
@@ -183,11 +181,6 @@ def test_the_window_holds_the_spike_and_stays_small():
     assert window(np.array([0, 500, 1000]), Spike(0, 500, 0, 1, 0, 500), (0, 500)).tolist() == [0, 500, 1000]
 
 
-def test_the_late_variable_is_compared_with_four_others():
-    assert companions(PRESETS["authors"].task, LATE) == ["a", "b", "c", "d", "e"]
-    assert companions(PRESETS["paper"].task, dataclasses.replace(LATE, variable="h")) == ["a", "b", "c", "d", "h"]
-
-
 def test_late_reads_its_variable_and_window():
     data = late_data(model(handmade(PRESETS["smoke"]), ALL, LATE, [("b", "second")]))
     assert (
@@ -200,6 +193,7 @@ def test_late_reads_its_variable_and_window():
     assert data.twice_banned.tolist() == (data.twice_banned_steps >= 6000).tolist()
     V = len(data.letters)
     assert data.path.shape == (len(data.steps), 2, V) and data.parts.shape == (2, 2, min(5, V))
+    assert data.compared == data.letters[:5]  # b and four others
 
 
 def test_the_late_window_begins_behind_the_first_spike():
@@ -237,20 +231,6 @@ def test_captions_say_what_this_run_shows():
     record = next(record for record in DYNAMICS if record.label == "progress_measures")
     said = record.caption(progress_measures_data(columns(task), NONE))
     assert said.endswith("In this run: addition at step 1,000; no second phase: binding was not learned.")
-
-    shown = early_data(model(stack, ALL))
-    same = early_caption(shown)
-    assert (
-        "goes to c from 0.50 to 0.50 and to 9 from 0.50 to 0.50; 12 of 12 variables match before it and 12 after it"
-        in same
-    )
-    attention, scores = shown.attention.copy(), shown.variables.copy()
-    attention[0, 15, 13:15], scores[0] = (0.02, 0.97), -scores[0]
-    grown = early_caption(dataclasses.replace(shown, attention=attention, variables=scores))
-    assert (
-        "goes to c from 0.02 to 0.50 and to 9 from 0.97 to 0.50; 0 of 12 variables match before it and 12 after it"
-        in grown
-    )
 
     moved = late_data(model(stack, ALL, LATE, [("b", "second")]))
     asked, path = np.zeros_like(moved.asked), np.ones_like(moved.path)
