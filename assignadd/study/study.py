@@ -245,22 +245,24 @@ class Study:
             example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         labels = [cell.label for cell in self.cells]
-        unknown_labels: set[str] = set()
+        asked_labels: set[str | None] = {None}
+        asked_columns: list[str | None] = []
         for question in self.ask:
             if isinstance(question, Question):
-                number = question.number
-                unknown_labels |= {*number.cells, question.other or labels[0]} - {*labels}
-                for column in (number.column, number.among or number.column):
-                    self._check_column(column)
+                asked_labels |= {*question.number.cells, question.other}
+                asked_columns += [question.number.column, question.number.among]
+        unknown_labels = asked_labels - {*labels, None}
         if len(set(labels)) < len(labels) or unknown_labels:
-            raise ConfigError("ask", sorted(unknown_labels), f"labels of the cells of {self.name}, each once")
+            raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
+        for column in filter(None, asked_columns):
+            self._check_column(column)
 
     def _check_column(self, column: str) -> None:
         """Refuses a question about a column that the table will not have."""
         has_any_column = self.of_curves or self.early or self.task or self.network  # names are known after training
         if column in self.labels or column.endswith(")") or has_any_column:
             return
-        accepted = f"a column of the table, such as {self.outcomes[0]!r}, or 'NAME (final)' of a measure"
+        accepted = "a column of the table, such as 'binds', or 'NAME (final)' of a measure"
         raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))
 
     @property
@@ -279,14 +281,15 @@ class Study:
 
         With `tf32`, matrix products on a GPU round to TF32 (`numerics.tf32`).
         """
-        if seeds is not None and not 1 <= seeds <= 4096:
-            raise ConfigError("seeds", seeds, "a whole number from 1 to 4096")
+        n_seeds = self.seeds if seeds is None else seeds
+        if not 1 <= n_seeds <= 4096:
+            raise ConfigError("seeds", n_seeds, "a whole number from 1 to 4096")
         optim = replace(self.base.optim, steps=self.steps if steps is None else steps)
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
         return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
 
     def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
-        """The label of its cell and each network; `seeds` replaces the study's number of networks in a cell.
+        """The label of its cell and the settings of every network; `seeds` is another number of networks in a cell.
 
         A cell that lists the settings of its networks has no more than it lists.
         """

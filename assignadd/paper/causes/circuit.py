@@ -47,7 +47,7 @@ REMOVED = (QK1_EQUALS, QK1_NUMBERS, QK1_VARIABLES, QK1_POSITIONS, QK2_IDENTITY)
 
 @dataclass(frozen=True)
 class Kept:
-    """Masks of the table entries that are kept, and whether the residual around layer 2's attention and MLP2 is."""
+    """What is kept of a network: masks of the entries of its tables, and whether the residual is read (`around`)."""
 
     qk1: Bool[Tensor, "C C"]
     """Scores of layer 1, (query row, key row)."""
@@ -65,7 +65,7 @@ class Kept:
 
 
 class Blocks:
-    """Masks over the C = K + T table rows, and the named parts of the circuit built from them."""
+    """Masks of the parts of the circuit that the paper names, over the C = K + T rows of the tables."""
 
     def __init__(self, task: Task):
         vocabulary = Vocabulary(task)
@@ -127,7 +127,7 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
 
 
 def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
-    """The tables of one model (without the axis M) with zeros for the entries that are not kept."""
+    """The tables of one model (without the axis M), with zeros for the entries that are not kept."""
     C, N = len(full.embeddings), task.modulus
     copied = full.equal_rows[:C] * keep.ov1[:, None]  # what layer 1 writes for each row, (C, d)
     equal_rows = torch.cat([copied, full.equal_rows[C:]])  # (C + 1, d)

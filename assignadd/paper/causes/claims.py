@@ -18,8 +18,7 @@ from assignadd.paper.causes.interchange import Outcome, interchange_of
 from assignadd.stats import AtLeast, AtMost, Measured, highest, lowest, paired_share
 
 PAIRS, SEQUENCES = "pairs of prompts", "sequences"  # what is counted
-# Where the kept parts have as good as all of the network's accuracy.
-FAITHFUL = AtLeast(0.9)
+FAITHFUL = AtLeast(0.9)  # of the network's accuracy, with some parts kept
 
 
 def interchange_accuracy(network: Network, alignment: str, n_vars: int | None = None) -> Measured | None:
@@ -53,7 +52,7 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy with parts kept, a `row` of `CircuitAlone`, as a share of the network's; on sets with `n_vars`."""
+    """The accuracy of the parts kept in `row`, as a share of the network's, on all sets or with `n_vars` variables."""
     alone = circuit.circuit_alone_of(network)
     sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
     return paired_share(alone.answers(row)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
@@ -82,7 +81,7 @@ def loss_without(network: Network, removed: str) -> Measured | None:
 
 MECHANISM = "section 5.2"
 SUGGESTED = "suggested by patterns and cosines"
-# By what is exchanged: the label of the claim, and what follows from the paper's mechanism.
+# By alignment: the label of the claim, and what follows from the paper's mechanism.
 FOLLOWS = {
     "binding tag": (MECHANISM, "Layer 1's output at an assigned number holds the variable it is assigned to: if it is "
                     "exchanged between prompts, other numbers are looked up."),

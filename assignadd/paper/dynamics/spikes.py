@@ -208,7 +208,7 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
 
 
 def banned_minus_trained(network: Network, spike: Spike) -> Measured | None:
-    """The lowest accuracy after the spike of a set with banned slots, minus that of as many trained variables."""
+    """How far sums with banned slots are below trained sums after the spike: the lowest difference over their sets."""
     differences = []
     for evalset in EVAL_SETS:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
@@ -283,8 +283,8 @@ def lowest_of_others(network: Network, steps: Steps) -> Measured | None:
     exam = variable_exam([network.config], network.seen[None], min(network.n, PER_VARIABLE))
     counts = exam.count_correct(network.stack_at(steps[BEFORE]))[0].tolist()
     late_sums = sums_with_late(network).name
-    others = [count for name, count in zip(exam.names, counts, strict=True) if name != late_sums]
-    return lowest(Measured.share(count, exam.n, "sequences") for count in others)
+    other_counts = [count for name, count in zip(exam.names, counts, strict=True) if name != late_sums]
+    return lowest(Measured.share(count, exam.n, "sequences") for count in other_counts)
 
 
 def attended_before(network: Network, steps: Steps, n_vars: int) -> Measured | None:
