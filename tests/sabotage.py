@@ -173,7 +173,7 @@ PATCHES = (
           "sweeps/test_shared.py -k leftover"),
     Patch("member", "config/__init__.py", "with_settings(base, filled_in | dict(self.settings))",
           "with_settings(base, filled_in)", "config/test_config.py"),
-    Patch("study-rows", "study/table.py", '"diverged": diverged}', '"diverged": False}',
+    Patch("study-rows", "study/table.py", '"diverged": diverged,', '"diverged": False,',
           "study/test_study.py -k row"),
     Patch("hub-hash", "runs/hub.py", "if problem := file.problem(data):", "if problem := None:",
           "report/test_hub.py -k trusted"),
