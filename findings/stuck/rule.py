@@ -170,34 +170,25 @@ def name_attention(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: i
     return LastLayer(model).trace(tokens).attention(1)[:, 0, -1].gather(1, slots[:, None])[:, 0]
 
 
-@dataclass(frozen=True)
-class MeanOfValues:
-    """The residual of `=` before MLP2 as a sum of a vector for the literal and the mean of one for each value."""
-
-    explained: float
-    """The share of its variance."""
-    same_answer: Bool[Tensor, " n"]
-    """Whether MLP2 and the unembedding give the same answer for this sum as for the residual itself."""
-
-
 @torch.no_grad()
-def mean_of_values(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> MeanOfValues:
-    """The fit on trained sums with one variable, by least squares on `FITTED` sequences, tested on `n` others.
+def explained_by_mean_of_values(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> float:
+    """The share of variance of the residual of `=` before MLP2 that a vector for the literal plus the mean of a vector
+    for each value explains.
 
-    The values are those of the common variables if the one in the sum is common, otherwise all assigned numbers. Each
-    slot and group has vectors of its own, and a constant for each number of values.
+    The vectors are fitted to trained sums with one variable, by least squares on `FITTED` sequences, and tested on `n`
+    others. The values are those of the common variables if the one in the sum is common, otherwise all assigned
+    numbers. Each slot and group has vectors of its own, and a constant for each number of values.
     """
-    layer, tokens = LastLayer(model), _trained(config, seen, n + FITTED)
-    trace = layer.trace(tokens)
-    actual, (design, kind) = trace.resid_mid, _design(config.task, tokens)
-    fitted, for_fit = torch.zeros_like(actual), torch.arange(len(tokens)) >= n
+    tokens = _trained(config, seen, n + FITTED)
+    residual, (design, kind) = LastLayer(model).trace(tokens).resid_mid.double(), _design(config.task, tokens)
+    fitted, is_for_fit = torch.zeros_like(residual), torch.arange(len(tokens)) >= n
     for of_kind in (kind == k for k in kind.unique()):
-        x, y = design[of_kind & for_fit].double(), actual[of_kind & for_fit].double()
+        x, y = design[of_kind & is_for_fit], residual[of_kind & is_for_fit]
         vectors = torch.linalg.solve(x.T @ x + RIDGE * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
-        fitted[of_kind] = (design[of_kind].double() @ vectors).to(fitted.dtype)
-    actual, fitted = actual[:n], fitted[:n]
-    left = (actual - fitted).square().sum() / (actual - actual.mean(0)).square().sum()
-    return MeanOfValues(1 - float(left), layer.logits(fitted).argmax(-1) == trace.logits[:n].argmax(-1))
+        fitted[of_kind] = design[of_kind] @ vectors
+    residual, fitted = residual[:n], fitted[:n]
+    left = (residual - fitted).square().sum() / (residual - residual.mean(0)).square().sum()
+    return 1 - float(left)
 
 
 def _design(task: Task, tokens: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B F"], Int[Tensor, " B"]]:
@@ -209,7 +200,7 @@ def _design(task: Task, tokens: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B F"
     counts = torch.zeros(len(tokens), task.modulus).scatter_add_(1, tokens * used, used.float())
     size = used.sum(1)
     parts = (one_hot(literal, task.modulus), counts / size[:, None], one_hot(size, task.max_assignments + 1))
-    return torch.cat([part.float() for part in parts], 1), 2 * slot + is_common
+    return torch.cat([part.double() for part in parts], 1), 2 * slot + is_common
 
 
 def _trained(config: Config, seen: Bool[Tensor, "N N"], n: int) -> Int[Tensor, "n T"]:

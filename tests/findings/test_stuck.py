@@ -110,7 +110,7 @@ def test_a_network_that_does_not_bind_follows_the_rule_and_one_that_binds_does_n
     answers = claims.without_names_of(bound)[rule.TRAINED]
     assert answers.allowed.double().mean() > 0.99  # the right answer is always allowed,
     assert answers.same_group.double().mean() < 0.2 and answers.predicted.double().mean() < 0.5  # but names decide
-    assert claims.mean_of_values_of(bound).explained < 0.9
+    assert rule.explained_by_mean_of_values(bound.stack, bound.config, bound.seen, 600) < 0.9
 
 
 def test_levels_and_residuals_of_a_census():
