@@ -14,36 +14,26 @@ from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
 # The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
 HIGH = 0.002
 NEVER, ALWAYS = "never raised", "raised from the start"
-RAISED_AT, LOWERED_AT = (500, 1000, 2000, 4000, 8000, 16_000), (1000, 4000)
-
-
-def raised(step: int) -> str:
-    """The name of a cell, such as "raised at 4,000"."""
-    return f"raised at {step:,}"
-
-
-def lowered(step: int) -> str:
-    """The name of a cell, such as "high until 4,000"."""
-    return f"high until {step:,}"
-
-
+# Cells by the step at which their rate is raised, or until which it is high.
+RAISED = {step: f"raised at {step:,}" for step in (500, 1000, 2000, 4000, 8000, 16_000)}
+LOWERED = {step: f"high until {step:,}" for step in (1000, 4000)}
 WHEN = Study(
     "when",
     "Until when does a higher learning rate make those seeds bind that otherwise stay stuck?",
     cells=(
         Cell(NEVER),
         Cell(ALWAYS, {"optim.lr": HIGH}),
-        *(Cell(raised(s), {"optim.later_lr": HIGH, "optim.later_from": s}) for s in RAISED_AT),
+        *(Cell(label, {"optim.later_lr": HIGH, "optim.later_from": step}) for step, label in RAISED.items()),
         *(
-            Cell(lowered(s), {"optim.lr": HIGH, "optim.later_lr": BASE.optim.lr, "optim.later_from": s})
-            for s in LOWERED_AT
+            Cell(label, {"optim.lr": HIGH, "optim.later_lr": BASE.optim.lr, "optim.later_from": step})
+            for step, label in LOWERED.items()
         ),
     ),
     seeds=32,
     steps=24_000,
     ask=(
         share("binds").of(ALWAYS).versus(NEVER, at_least=0),
-        share("binds").of(*map(lowered, LOWERED_AT)).versus(NEVER, at_least=0),
+        share("binds").of(*LOWERED.values()).versus(NEVER, at_least=0),
     ),
 )
 
@@ -82,10 +72,10 @@ def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
 
 def _draw_rates(table: StudyTable, axes: Axes) -> None:
     """The share that binds with the rate raised at each step, and with a high rate at first alone."""
-    cells = {"0": ALWAYS} | {f"{step:,}": raised(step) for step in RAISED_AT} | {"never": NEVER}
-    cells |= {f"until\n{step:,}": lowered(step) for step in LOWERED_AT}
+    cells = {"0": ALWAYS} | {f"{step:,}": cell for step, cell in RAISED.items()} | {"never": NEVER}
+    cells |= {f"until\n{step:,}": cell for step, cell in LOWERED.items()}
     shares = {name: table.share(cell, "binds") for name, cell in cells.items()}
     draw_intervals(axes, shares, COLORS.blue, across=False)
-    axes.axvline(len(RAISED_AT) + 1.5, color=COLORS.grey, linewidth=0.8)
+    axes.axvline(len(RAISED) + 1.5, color=COLORS.grey, linewidth=0.8)
     axes.set_title(f"learning rate {HIGH:g} from one step on, or at first alone")
     axes.set(ylim=(0, 1.03), ylabel="share of 32 networks that bind", xlabel="rate raised at step")

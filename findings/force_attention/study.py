@@ -11,20 +11,9 @@ from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable
 
 FROM, UNTIL = 2000, 4000
-STRENGTHS = (2, 5, 10)
-SUBTRACTED = 10
+# Cells by what is added to the score of `=` for slots with a variable, in layer 1 and for 2,000 steps.
+SCORES = {2.0: "score + 2", 5.0: "score + 5", 10.0: "score + 10", -10.0: "score - 10"}
 UNTOUCHED, AGAIN = "untouched", "untouched, other rounding"
-
-
-def changed(score: int) -> str:
-    """The name of a cell, such as "score + 5"."""
-    return f"score {'+' if score > 0 else '-'} {abs(score)}"
-
-
-def with_score(score: int) -> Cell:
-    """Networks with a number added to the score of `=` for slots with a variable, in layer 1 and for 2,000 steps."""
-    settings = {"optim.slot_score": float(score), "optim.slot_score_from": FROM, "optim.slot_score_until": UNTIL}
-    return Cell(changed(score), settings)
 
 
 def binding(cell: str, untouched_binds: bool, table: StudyTable) -> Measured | None:
@@ -35,10 +24,10 @@ def binding(cell: str, untouched_binds: bool, table: StudyTable) -> Measured | N
     return Measured.share(sum(outcomes), len(outcomes), "networks") if len(outcomes) > 1 else None
 
 
-def freed(cell: str, identifier: str, rule: AtLeast | AtMost) -> Computed:
-    """The statement about seeds that do not bind if untouched."""
-    says = f"{cell}: of the seeds that do not bind if untouched, {rule} bind."
-    return Computed(f"freed-{identifier}", says, partial(binding, cell, False), rule)
+def stated(identifier: str, cell: str, untouched_binds: bool, rule: AtLeast | AtMost) -> Computed:
+    """The statement about the seeds of a cell that bind if untouched, or about those that do not."""
+    says = f"{cell}: of the seeds that {'bind' if untouched_binds else 'do not bind'} if untouched, {rule} bind."
+    return Computed(identifier, says, partial(binding, cell, untouched_binds), rule)
 
 
 STUDY = Study(
@@ -46,8 +35,10 @@ STUDY = Study(
     "Are stuck networks freed if = is made to attend to the variable in layer 1, and others stuck if it is kept away?",
     cells=(
         Cell(UNTOUCHED),
-        *map(with_score, STRENGTHS),
-        with_score(-SUBTRACTED),
+        *(
+            Cell(label, {"optim.slot_score": score, "optim.slot_score_from": FROM, "optim.slot_score_until": UNTIL})
+            for score, label in SCORES.items()
+        ),
         Cell(AGAIN, {"optim.lr": BASE.optim.lr * (1 + 1e-6)}),
     ),
     seeds=64,
@@ -56,14 +47,9 @@ STUDY = Study(
     early=(BINDING.set,),
     early_steps=(FROM, UNTIL, 8000),
     ask=(
-        *(freed(changed(s), f"plus-{s}", AtLeast(0.5)) for s in STRENGTHS),
-        freed(AGAIN, "other-rounding", AtMost(0.5)),
-        Computed(
-            f"prevented-minus-{SUBTRACTED}",
-            f"{changed(-SUBTRACTED)}: of the seeds that bind if untouched, at most .5 bind.",
-            partial(binding, changed(-SUBTRACTED), True),
-            AtMost(0.5),
-        ),
+        *(stated(f"freed-plus-{score}", SCORES[score], False, AtLeast(0.5)) for score in (2, 5, 10)),
+        stated("freed-other-rounding", AGAIN, False, AtMost(0.5)),
+        stated("prevented-minus-10", SCORES[-10], True, AtMost(0.5)),
     ),
 )
 
@@ -73,11 +59,8 @@ SIZE = (6.0, 2.8)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share that binds in each cell, of the seeds that bind if untouched and of the others."""
     table, axes = tables[STUDY.name], figure.subplots()
-    words = {
-        AGAIN: "other\nrounding",
-        changed(-SUBTRACTED): f"{SUBTRACTED}\nsubtracted",
-        **{changed(s): f"{s}\nadded" for s in STRENGTHS},
-    }
+    words = {AGAIN: "other\nrounding", SCORES[-10]: "10\nsubtracted"}
+    words |= {SCORES[score]: f"{score}\nadded" for score in (2, 5, 10)}
     for binds, color, label, shift in (
         (True, COLORS.blue, "bind if untouched", 0.05),
         (False, COLORS.vermilion, "do not", -0.05),

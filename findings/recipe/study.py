@@ -1,7 +1,8 @@
 """Which settings make nearly every seed learn the whole task? A search on some seeds, and a test on fresh ones."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import polars
@@ -90,35 +91,30 @@ CONFIRM = study(
         share(WHOLE).of(HIGH).at_least(0.97),
     ),
 )
-WIDE: dict[str, Any] = {"model.d_model": 256, "model.d_head": 256}
+
+
+def wide(neurons: Sequence[int], rates: Sequence[float], decays: Sequence[float]) -> Iterator[Cell]:
+    """A cell with a residual stream of width 256 for every combination of these."""
+    for n, rate, decay in product(neurons, rates, decays):
+        width = {"model.d_model": 256, "model.d_head": 256, "model.d_mlp": (None, n)}
+        settings = {**width, "optim.lr": rate, "optim.weight_decay": decay}
+        yield Cell(f"width 256, {n} neurons, rate {rate:g}, decay {decay:g}", settings)
+
+
+def falling(falls: Sequence[int], decays: Sequence[float], ratios: Sequence[float]) -> Iterator[Cell]:
+    """A cell with 128 neurons and the high rate for every step from which the rate is low, decay and mix of data."""
+    for fall, decay, ratio in product(falls, decays, ratios):
+        rate = {"optim.lr": 0.002, "optim.later_from": fall, "optim.weight_decay": decay}
+        label = f"width 128, rate falls at {fall:,}, decay {decay:g}, r = {ratio:.2g}"
+        yield Cell(label, {**NARROW_MLP, **rate, "task.two_var_ratio": ratio})
+
+
 THIRD = study(
     "recipe-third-search",
     "Does a wider residual stream, an earlier fall of the rate or another mix repair variables in banned slots?",
     (
-        *(
-            Cell(
-                f"width 256, {neurons} neurons, rate {rate:g}, decay {decay:g}",
-                {**WIDE, "model.d_mlp": (None, neurons), "optim.lr": rate, "optim.weight_decay": decay},
-            )
-            for neurons in (128, 512)
-            for rate in (0.001, 0.002)
-            for decay in (0.05, 0.1, 0.2)
-        ),
-        *(
-            Cell(
-                f"width 128, rate falls at {fall:,}, decay {decay:g}, r = {ratio:.2g}",
-                {
-                    **NARROW_MLP,
-                    "optim.lr": 0.002,
-                    "optim.weight_decay": decay,
-                    "optim.later_from": fall,
-                    "task.two_var_ratio": ratio,
-                },
-            )
-            for fall in (20_000, 40_000)
-            for decay in (0.1, 0.15, 0.2)
-            for ratio in (0.4, 10 / 12)
-        ),
+        *wide((128, 512), (0.001, 0.002), (0.05, 0.1, 0.2)),
+        *falling((20_000, 40_000), (0.1, 0.15, 0.2), (0.4, 10 / 12)),
     ),
     seeds=8,
     first_seed=27_000,
@@ -126,15 +122,7 @@ THIRD = study(
 FOURTH = study(
     "recipe-fourth-search",
     "At width 256, do lower rates keep banned slots right while few neurons and decay keep doubles right?",
-    tuple(
-        Cell(
-            f"width 256, {neurons} neurons, rate {rate:g}, decay {decay:g}",
-            {**WIDE, "model.d_mlp": (None, neurons), "optim.lr": rate, "optim.weight_decay": decay},
-        )
-        for neurons in (32, 64, 128)
-        for rate in (0.0003, 0.0005)
-        for decay in (0.05, 0.1, 0.3)
-    ),
+    tuple(wide((32, 64, 128), (0.0003, 0.0005), (0.05, 0.1, 0.3))),
     seeds=8,
     first_seed=27_100,
 )
@@ -162,12 +150,10 @@ SIXTH = study(
 SEVENTH = study(
     "recipe-seventh-search",
     "Smaller heads are worse: are larger heads better?",
-    grid(
-        d_model=[128, 256], d_head=[256, 512], d_mlp=[128], init_scale=[0.8, 1.2], weight_decay=[0.05, 0.1],
-    ),
+    grid(d_model=[128, 256], d_head=[256, 512], d_mlp=[128], init_scale=[0.8, 1.2], weight_decay=[0.05, 0.1]),
     seeds=8,
     first_seed=27_400,
-)  # fmt: skip
+)
 LARGER, BATCH = "larger weights at first", "larger weights at first, batch 2,048"
 LARGER_WEIGHTS: dict[str, Any] = {**NARROW_MLP, "optim.weight_decay": 0.1, "model.init_scale": 1.2}
 CONFIRM_LARGER = study(

@@ -159,4 +159,4 @@ def test_declared_draws_overlap_with_nothing():
 
 
 def test_findings_stay_small():
-    assert sum(len(p.read_text().splitlines()) for p in ROOT.glob("*/*.py")) <= 3550
+    assert sum(len(p.read_text().splitlines()) for p in ROOT.glob("*/*.py")) <= 3500
