@@ -368,14 +368,9 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     return dataclasses.replace(config, **sections)
 
 
-# The names of the first version, which stand in its runs, tables and sweep files.
-SHORT_NAMES = {
-    "lr": "optim.lr",
-    "weight_decay": "optim.weight_decay",
-    "seen_fraction": "task.seen_fraction",
-    "one_var_ratio": "task.one_var_ratio",
-    "two_var_ratio": "task.two_var_ratio",
-}
+# Settings that the first version named without their section: so they stand in its runs, tables and sweep files.
+WITH_SHORT_NAMES = ("optim.lr", "optim.weight_decay", "task.seen_fraction", "task.one_var_ratio", "task.two_var_ratio")
+SHORT_NAMES = {name.partition(".")[2]: name for name in WITH_SHORT_NAMES}
 
 
 @dataclass(frozen=True, init=False, slots=True)

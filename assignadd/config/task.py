@@ -19,15 +19,12 @@ AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
 MOST_SETS = 100
 # The most tuples of numbers: they are listed, and each is seen or held out.
 MOST_TUPLES = 1 << 20
-# Words for several operands in error messages, by their number.
-SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
 # The setting with the letters banned from each operand slot.
 BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
-# The table of answers that `_check_operation` accepted last, and its N: thousands of models may share one table.
+# The table of answers that `_check_operation` accepted last, and its N: thousands of models may have the same table.
 _last_table: list[Any] = [None, 0]
 # Settings that only pairs of numbers have, with the values that change nothing.
 FOR_PAIRS = {"unordered_split": False, "seen_doubles": None, "held_out_distance": None, "doubles_weight": 1}
-TUPLES = {1: "number", 2: "pair of numbers", 3: "triple of numbers", 4: "quadruple of numbers"}
 
 
 def setting(default: Any, *, added_later: bool = False, per_model: bool = False, **limits: float) -> Any:
@@ -269,7 +266,7 @@ def _check_sizes(task: Task) -> None:
     shorter = f"fewer than task.max_assignments = {most}, to hold a chain of that many links"
     _require(task, "hops", task.hops < most, shorter)
     _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
-    _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[task.operands]}")
+    _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one tuple of numbers")
     if task.operands != 2:
         for name, default in FOR_PAIRS.items():
             _require(task, name, getattr(task, name) == default, f"{default}: it is for task.operands = 2")
@@ -284,12 +281,11 @@ def _check_mix(task: Task) -> None:
         for setting_name, letters in zip(BANS, allowed, strict=False):
             _require(task, setting_name, len(letters) > 0, one_left)
     if task.two_var_ratio > 0 and k > 1:
-        number, several = SEVERAL[k]
-        enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
+        enough = f"at least {k} for sequences with {k} variables, or task.two_var_ratio = 0"
         _require(task, "n_vars", task.n_vars >= k, enough)
         _require(task, "max_assignments", task.max_assignments >= k, enough)
         # By Hall's theorem all slots can differ unless some group of them has fewer variables together than slots.
         groups = chain.from_iterable(combinations(allowed, size) for size in range(1, k + 1))
         can_differ = all(len(set().union(*group)) >= len(group) for group in groups)
-        different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
+        different_left = f"a ban that leaves {k} different variables for the slots, or task.two_var_ratio = 0"
         _require(task, BANS[k - 1], can_differ, different_left)

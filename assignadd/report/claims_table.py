@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 from assignadd.ledger.claim import Line, Record
-from assignadd.report.page import Page, marked, number, tag
+from assignadd.report.page import Page, marked, number, tag, verdict_label
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 # The colour of a verdict, by its name in page.css; verdicts that are not here have none.
@@ -50,7 +50,7 @@ def _row(record: Record, has_figure: bool) -> str:
     # For each column what the cell shows, and what the row is sorted by: None comes last.
     cells: list[tuple[str, str | float | None]] = [
         (_claim(record), record.claim),
-        (tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip()), ORDER.index(verdict)),
+        (verdict_label(record.verdict, TONES.get(verdict, "")), ORDER.index(verdict)),
         (marked(record.paper), record.paper),
         (measured, record.value),
         (escape(record.sample), record.n or None),

@@ -90,22 +90,23 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
 
 def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:
     """The answer to a question, whose claim has this record."""
-    counts = Counter(result.verdict for result in record.by_seed)
     verdict = group(record.verdict)
+    words = WORDS.get(verdict, verdict)
     if verdict == SOME_SEEDS:
-        words = ", ".join(f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict])
-    else:
-        words = WORDS.get(verdict, verdict)
-    if record.value is None:
-        text = record.claim
-    else:
-        text = question.measured.format(share=_shown(record, 100, " %"), number=_shown(record, 1, ""))
+        counts = Counter(result.verdict for result in record.by_seed)
+        words = ", ".join(f"{counts[outcome]} {word}" for outcome, word in WORDS.items() if counts[outcome])
+    measured = record.claim
+    if record.value is not None:
+        measured = question.measured.format(share=_shown(record, 100, " %"), number=_shown(record, 1, ""))
+    text = f"{measured} {question.paper.format(paper=record.paper)}"
     return Answer(
-        question.question, words, TONES.get(verdict, ""),
-        f"{text} {question.paper.format(paper=record.paper)}".replace(" %", NO_BREAK + "%"),
-        next(filter(is_drawn, question.figures), None),
-        question.claim.partition(":")[0],
-    )  # fmt: skip
+        question=question.question,
+        verdict=words,
+        tone=TONES.get(verdict, ""),
+        text=text.replace(" %", NO_BREAK + "%"),
+        figure=next(filter(is_drawn, question.figures), None),
+        claim=question.claim.partition(":")[0],  # without the reading
+    )
 
 
 def _shown(record: Record, scale: float, unit: str) -> str:

@@ -32,7 +32,7 @@ def write_hub_folder(
     """
     claim_folder(folder, "publication")
     atomic.discard(folder / MANIFEST)
-    checkpoints = [run.manifest.numbered(CHECKPOINTS)[step] for step in steps]
+    checkpoints = [run.manifest.names_by_step(CHECKPOINTS)[step] for step in steps]
     listed = {name: file for name, file in run.manifest.files.items() if file.step is None or name in checkpoints}
     weights = run.checkpoint(steps[-1]).weights
     made_here = {

@@ -36,6 +36,11 @@ def marked(text: str) -> str:
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
+def verdict_label(text: str, tone: str) -> str:
+    """A verdict as HTML, in the colour of its tone: good, bad, mixed, or none for ""."""
+    return tag("span", escape(text), class_=f"verdict {tone}".strip())
+
+
 def tag(name: str, content: str, /, **attributes: str | bool | None) -> str:
     """An HTML element with this content, which is HTML itself.
 
@@ -125,7 +130,7 @@ class Page:
 
     def labels(self, words: str, labels: Sequence[tuple[str, str]]) -> None:
         """Adds words, then labels in the colours of verdicts: each its text and its tone (good, bad, mixed or none)."""
-        shown = " ".join(tag("span", escape(text), class_=f"verdict {tone}".strip()) for text, tone in labels)
+        shown = " ".join(verdict_label(text, tone) for text, tone in labels)
         self._parts.append(tag("p", f"{marked(words)} {shown}", class_="labels"))
 
     def banner(self, text: str) -> None:
@@ -136,12 +141,12 @@ class Page:
         """Adds questions with their answers, and beside them a picture, if there is one."""
         items = ""
         for answer in answers:
-            verdict = tag("span", escape(answer.verdict), class_=f"verdict {answer.tone}".strip())
             links = tag("a", "how it was judged", href=f"#claim-{answer.claim}")
             if answer.figure is not None:
                 links = tag("a", "figure", href=f"#{answer.figure}") + ", " + links
             text = tag("p", f"{marked(answer.text)} {tag('span', links, class_='soft')}")
-            items += tag("li", tag("h3", f"{marked(answer.question)} {verdict}") + text)
+            heading = f"{marked(answer.question)} {verdict_label(answer.verdict, answer.tone)}"
+            items += tag("li", tag("h3", heading) + text)
         opening = tag("ul", items, class_="answers") + ("" if beside is None else beside.html())
         self._parts.append(tag("div", opening, class_="opening"))
 

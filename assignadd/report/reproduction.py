@@ -75,13 +75,13 @@ def own_section(files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...],
     """
     claims = tuple(claim for of_file, _ in stated for claim in of_file)
     figures = tuple(figure for _, of_file in stated for figure in of_file)
-    known = {record.label for section in SECTIONS for record in section.figures}
+    labels = {record.label for section in SECTIONS for record in section.figures}
     for record in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
-        if record.label in known or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
+        if record.label in labels or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
             expected = "letters, digits, - and _, and no label that the report has already"
             raise ConfigError("label", record.label, expected)
-        known.add(record.label)
+        labels.add(record.label)
     names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
     return Section(f"From {', '.join(map(str, names))}", figures, names, claims)
 

@@ -100,8 +100,10 @@ class Run:
         if self.source is not None:
             return self.source.repository.partition("/")[2]
         folder = Path(os.path.abspath(self.path))
-        if folder.parent.name == "snapshots":  # models--OWNER--NAME/snapshots/COMMIT in the cache of huggingface_hub
-            return printable(folder.parents[1].name.rpartition("--")[2])
+        repository = folder.parent.parent.name
+        # In the cache of huggingface_hub the folder is models--OWNER--NAME/snapshots/COMMIT.
+        if folder.parent.name == "snapshots" and repository.startswith("models--"):
+            return printable(repository.rpartition("--")[2])
         return printable(folder.name)
 
     @property
@@ -159,12 +161,12 @@ class Run:
     @property
     def steps(self) -> list[int]:
         """The steps that have a checkpoint."""
-        return list(self.manifest.numbered(CHECKPOINTS))
+        return list(self.manifest.names_by_step(CHECKPOINTS))
 
     @property
     def fingerprint(self) -> str:
         """A hash of all checkpoints; measures stored with another hash are not of this run."""
-        names = self.manifest.numbered(CHECKPOINTS).values()
+        names = self.manifest.names_by_step(CHECKPOINTS).values()
         hashes = [self.manifest.files[name].sha256 for name in names]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
@@ -213,7 +215,7 @@ class Run:
             nearest = min(steps, key=lambda other_step: abs(other_step - step))
             hint = f"the nearest is at {nearest}: pass --step {nearest}"
             raise RunError(f"run {self.name} has no checkpoint at step {step}; {hint}")
-        name = self.manifest.numbered(CHECKPOINTS)[step]
+        name = self.manifest.names_by_step(CHECKPOINTS)[step]
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def at(self, step: int | None = None) -> tuple[int, Stack]:
@@ -270,7 +272,7 @@ class Run:
 
     def latest_state(self, at_most: int | None = None) -> dict[str, Tensor] | None:
         """The newest training state, no later than step `at_most`, by the names of `Group.state`; None without one."""
-        states = self.manifest.numbered(STATES)
+        states = self.manifest.names_by_step(STATES)
         steps = [step for step in states if at_most is None or step <= at_most]
         if not steps:
             return None

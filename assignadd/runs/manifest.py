@@ -35,8 +35,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # whole numbers that eve
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-def numbered(folder: str, step: int) -> str:
-    """The name of a checkpoint or state: `checkpoints/00000100.safetensors`."""
+def file_of_step(folder: str, step: int) -> str:
+    """The name in a run folder of the checkpoint or the state of a step, such as `checkpoints/00000100.safetensors`."""
     return f"{folder}/{step:08d}.safetensors"
 
 
@@ -155,14 +155,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seal: str = ""
     """The sha256 of the manifest written with an empty seal."""
 
-    def numbered(self, folder: str) -> dict[int, str]:
-        """The name of each checkpoint or each state by its step, in the order of the steps."""
+    def names_by_step(self, folder: str) -> dict[int, str]:
+        """The names of all checkpoints, or of all states, by their steps, in the order of the steps."""
         steps = [file.step for name, file in self.files.items() if name.startswith(folder) and file.step is not None]
-        return {step: numbered(folder, step) for step in sorted(steps)}
+        return {step: file_of_step(folder, step) for step in sorted(steps)}
 
     def at_newest_state(self) -> Manifest:
         """The manifest of an unfinished run as of its newest training state, or as of its creation if it has none."""
-        states = self.numbered(STATES)
+        states = self.names_by_step(STATES)
         if not states:
             created = {name: file for name, file in self.files.items() if file.step is None}
             return replace(self, step=0, metrics=EMPTY, files=created)
@@ -196,7 +196,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _encode(manifest: Manifest) -> bytes:
-    """The manifest as JSON, in which its seal stands as it is."""
+    """The bytes of a manifest as JSON, with the seal that it has."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
@@ -206,7 +206,7 @@ def _contradiction(manifest: Manifest) -> str | None:
         if name in (CONFIG, SPLITS, TASK_TEXT, NETWORK_TEXT):
             continue
         folder = name.partition("/")[0]
-        if folder not in (CHECKPOINTS, STATES) or file.step is None or name != numbered(folder, file.step):
+        if folder not in (CHECKPOINTS, STATES) or file.step is None or name != file_of_step(folder, file.step):
             return f"lists {name!r} for step {file.step}, which is not a file of a run"
         if file.step > manifest.step or (file.metrics or EMPTY).size > manifest.metrics.size:
             return f"lists {name!r}, which is from after the run's step {manifest.step}"

@@ -50,12 +50,8 @@ MOST_BESIDES = 64 << 20  # 64 MiB
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
 # The authors' file of their network after training, and its step.
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
-# A layer, by the one way to write its number.
-LAYER = r"blocks\.(0|[1-9][0-9]*)"
-# Weights that a model of TransformerLens may have and ours has not: they must be zero.
-ABSENT = re.compile(LAYER + r"\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
 # The causal mask, and the score of what it hides, which TransformerLens 2 and 3 save with the weights.
-MASK = re.compile(LAYER + r"\.attn\.(mask|IGNORE)")
+MASK = re.compile(r"blocks\.(0|[1-9][0-9]*)\.attn\.(mask|IGNORE)")
 LENS = "transformer_lens"
 # Our names of the norms, and theirs.
 NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
@@ -155,25 +151,21 @@ def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | No
 
     None where they are. Masks, and zeros where our model has no weight, are accepted.
     """
-    shapes = weight_shapes(config)
-    for name in shapes:
-        if name not in loaded:
-            return f"{name} is missing"
+    expected = {name: f"torch.{config.numerics.dtype} {shape}" for name, shape in weight_shapes(config).items()}
+    missing = expected.keys() - loaded.keys()
+    if missing:
+        return f"{min(missing)} is missing"
     for name, tensor in loaded.items():
         if not _is_plain(tensor):
             return f"{name} is not a plain tensor"
-        if name in shapes:
-            if tuple(tensor.shape) != shapes[name]:
-                return f"{name} has shape {tuple(tensor.shape)}, expected {shapes[name]}"
-            if str(tensor.dtype) != f"torch.{config.numerics.dtype}":
-                return f"{name} is {tensor.dtype}, expected {config.numerics.dtype}"
-            if not tensor.isfinite().all():
-                return f"{name} has entries that are not finite"
-        elif ABSENT.fullmatch(name):
-            if tensor.count_nonzero():
-                return f"{name} is not zero, and the model has none"
-        elif not MASK.fullmatch(name):
-            return f"{name} is not a weight of the model"
+        stored = f"{tensor.dtype} {tuple(tensor.shape)}"
+        if name not in expected:
+            if tensor.count_nonzero() and not MASK.fullmatch(name):
+                return f"{name} is not zero, and the model has no such weight"
+        elif stored != expected[name]:
+            return f"{name} is {stored}, expected {expected[name]}"
+        elif not tensor.isfinite().all():
+            return f"{name} has entries that are not finite"
     return None
 
 

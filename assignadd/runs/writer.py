@@ -50,7 +50,7 @@ from assignadd.runs.manifest import (
     Manifest,
     Observed,
     Session,
-    numbered,
+    file_of_step,
     read_manifest,
 )
 from assignadd.task import own as own_task
@@ -128,20 +128,14 @@ class Writer(Run):
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
         tensors_of_file: dict[str, Mapping[str, Tensor]] = {}
         if checkpoint is not None:
-            tensors_of_file[numbered(CHECKPOINTS, step)] = checkpoint.weights
+            tensors_of_file[file_of_step(CHECKPOINTS, step)] = checkpoint.weights
         if state is not None:
-            tensors_of_file[numbered(STATES, step)] = state
+            tensors_of_file[file_of_step(STATES, step)] = state
         try:
             files = dict(self.manifest.files)
             for name, tensors in tensors_of_file.items():
                 files[name] = self._save(name, step, encode_tensors(tensors))
-            lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-            committed_size = self.manifest.metrics.size
-            if lines:
-                atomic.append(self.path / METRICS, committed_size, lines)
-            digest = self._digest.copy()
-            digest.update(lines)
-            metrics = Blob(committed_size + len(lines), digest.hexdigest())
+            metrics, digest = self._append(rows)
             manifest = replace(
                 self.manifest,
                 step=step,
@@ -157,6 +151,16 @@ class Writer(Run):
             raise
         self._continue_with(manifest)
         self._digest = digest
+
+    def _append(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Blob, hashlib._Hash]:
+        """Appends rows to the metrics; returns the size and hash of all rows then, and the object to hash on with."""
+        lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        committed_size = self.manifest.metrics.size
+        if lines:
+            atomic.append(self.path / METRICS, committed_size, lines)
+        digest = self._digest.copy()
+        digest.update(lines)
+        return Blob(committed_size + len(lines), digest.hexdigest()), digest
 
     def _save(self, name: str, step: int, data: bytes) -> File:
         """The manifest's entry for a file, which is written here unless it is committed already.
@@ -382,17 +386,15 @@ def _lock(fd: int, file: Path) -> None:
         if not is_locked:
             raise RunBusy(f"{file.parent} is being written by {_holder(fd)}; wait until it ends, or stop it")
         os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()} {platform.node()}".encode())
+        os.write(fd, f"process {os.getpid()} on {platform.node()}".encode())
     except OSError as error:
         raise RunError(f"{file} could not be locked: {atomic.reason(error)}") from error
 
 
 def _holder(fd: int) -> str:
-    """The process whose number and machine are in a lock file; Windows lets nobody else read it."""
+    """The process that is named in a lock file; Windows lets nobody else read it."""
     try:
-        number, _, machine = os.read(fd, 300).decode().partition(" ")
+        text = os.read(fd, 300).decode()
     except (OSError, UnicodeDecodeError):
-        number = machine = ""
-    if not number.isdecimal():
-        return "another process"
-    return f"process {number} on {printable(machine)}" if machine else f"process {number}"
+        text = ""
+    return printable(text) if text.startswith("process ") else "another process"

@@ -202,19 +202,19 @@ IMPOSSIBLE = [
         {"n_vars": 1, "max_assignments": 1, **NO_BANS},
         "task.n_vars",
         1,
-        "at least 2 for two-variable additions, or task.two_var_ratio = 0",
+        "at least 2 for sequences with 2 variables, or task.two_var_ratio = 0",
     ),
     (
         {"max_assignments": 1},
         "task.max_assignments",
         1,
-        "at least 2 for two-variable additions, or task.two_var_ratio = 0",
+        "at least 2 for sequences with 2 variables, or task.two_var_ratio = 0",
     ),
     ({"length": 15}, "task.length", 15, "at least 16 to hold 6 assignments"),
     ({"length": 5}, "task.length", 5, "a whole number from 6 to 256"),
     ({"max_assignments": 7}, "task.length", 16, "at least 18 to hold 7 assignments"),
-    ({"seen_fraction": 0.0}, "task.seen_fraction", 0.0, "at least 0.000288, one pair of numbers"),
-    ({"seen_fraction": 0.0002}, "task.seen_fraction", 0.0002, "at least 0.000288, one pair of numbers"),
+    ({"seen_fraction": 0.0}, "task.seen_fraction", 0.0, "at least 0.000288, one tuple of numbers"),
+    ({"seen_fraction": 0.0002}, "task.seen_fraction", 0.0002, "at least 0.000288, one tuple of numbers"),
     (
         {"banned_first": "lkjihgfedcba"},
         "task.banned_first",
@@ -231,13 +231,13 @@ IMPOSSIBLE = [
         {"n_vars": 2, "max_assignments": 2, "banned_first": "a", "banned_second": "a"},  # only b + b would be left
         "task.banned_second",
         "a",
-        "a ban that leaves a pair of different variables, or task.two_var_ratio = 0",
+        "a ban that leaves 2 different variables for the slots, or task.two_var_ratio = 0",
     ),
     (
         {"banned_first": "abcdefghijkl", "one_var_ratio": 0.0},
         "task.banned_second",
         "gh",
-        "a ban that leaves a pair of different variables, or task.two_var_ratio = 0",
+        "a ban that leaves 2 different variables for the slots, or task.two_var_ratio = 0",
     ),
     # other members of the family of tasks
     ({"operands": 3}, "task.length", 16, "at least 17 to hold 6 assignments"),
@@ -251,7 +251,7 @@ IMPOSSIBLE = [
         {"operands": 3, "length": 17, "max_assignments": 2},
         "task.max_assignments",
         2,
-        "at least 3 for three-variable additions, or task.two_var_ratio = 0",
+        "at least 3 for sequences with 3 variables, or task.two_var_ratio = 0",
     ),
     (
         {
@@ -263,9 +263,9 @@ IMPOSSIBLE = [
         },
         "task.banned_further",
         "cdefghijkl",  # a and b for three slots
-        "a ban that leaves a triple of different variables, or task.two_var_ratio = 0",
+        "a ban that leaves 3 different variables for the slots, or task.two_var_ratio = 0",
     ),
-    ({"operands": 1, "seen_fraction": 0.01}, "task.seen_fraction", 0.01, "at least 0.01695, one number"),
+    ({"operands": 1, "seen_fraction": 0.01}, "task.seen_fraction", 0.01, "at least 0.01695, one tuple of numbers"),
     ({"hops": 6}, "task.hops", 6, "fewer than task.max_assignments = 6, to hold a chain of that many links"),
     (
         {"rebinding": 0.1, "max_assignments": 1, "two_var_ratio": 0.0},

@@ -83,5 +83,5 @@ def test_a_file_system_without_locks_is_declined(tmp_path, monkeypatch):
 
 def test_a_lock_that_was_released_names_no_machine(tmp_path):
     with locked(tmp_path):
-        assert (tmp_path / "lock").read_text() == f"{os.getpid()} {platform.node()}"
+        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {platform.node()}"
     assert (tmp_path / "lock").read_bytes() == b""

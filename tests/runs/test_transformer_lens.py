@@ -104,16 +104,22 @@ def without(name: str) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (state_dict() | {"embed.W_E": torch.zeros(3, 4)}, r"embed.W_E has shape \(3, 4\), expected \(11, 4\)"),
-        (state_dict() | {"blocks.1.attn.W_Q": torch.zeros(1, 4, 4).double()}, "W_Q is torch.float64, expected float32"),
+        (
+            state_dict() | {"embed.W_E": torch.zeros(3, 4)},
+            r"W_E is torch.float32 \(3, 4\), expected",
+        ),
+        (
+            state_dict() | {"blocks.1.attn.W_Q": torch.zeros(1, 4, 4).double()},
+            r"W_Q is torch.float64 \(1, 4, 4\)",
+        ),
         (state_dict() | {"unembed.W_U": torch.full((4, 5), torch.nan)}, "unembed.W_U has entries that are not finite"),
         (state_dict() | {"blocks.0.attn.b_Q": torch.tensor([[0.0, 0, 1e-9, 0]])}, "blocks.0.attn.b_Q is not zero"),
         (state_dict() | {"unembed.b_U": torch.full((5,), torch.nan)}, "unembed.b_U is not zero"),
         (
             state_dict() | {"blocks.0.mlp.W_in": torch.ones(4, 6)},
-            "blocks.0.mlp.W_in is not zero, and the model has none",
+            "blocks.0.mlp.W_in is not zero, and the model has no such weight",
         ),
-        (state_dict() | {"blocks.0.ln1.w": torch.zeros(4)}, "blocks.0.ln1.w is not a weight of the model"),
+        (state_dict() | {"blocks.0.ln1.w": torch.ones(4)}, "blocks.0.ln1.w is not zero"),
         (state_dict() | {"embed.W_E": torch.zeros(11, 4).to_sparse()}, "embed.W_E is not a plain tensor"),
         (state_dict() | {"blocks.0.attn.b_Q": torch.zeros(1).expand(10**6, 10**6)}, "b_Q is not a plain tensor"),
         (state_dict() | {"blocks.1.attn.IGNORE": torch.zeros(1).expand(10**9)}, "IGNORE is not a plain tensor"),
@@ -121,7 +127,7 @@ def without(name: str) -> dict[str, torch.Tensor]:
         (state_dict() | {"unembed.b_U": torch.zeros(5).to(torch.float8_e4m3fn)}, "b_U is not a plain tensor"),
         (state_dict() | {"embed.W_E": torch.zeros(11, 4, dtype=torch.complex64)}, "W_E is not a plain tensor"),
         (without("unembed.W_U"), "unembed.W_U is missing"),
-        ({}, "embed.W_E is missing"),
+        ({}, "blocks.0.attn.W_K is missing"),
         (torch.zeros(3), "not a state dict"),
         ({"embed.W_E": 3}, "not a state dict"),
         ({3: torch.zeros(3)}, "not a state dict"),

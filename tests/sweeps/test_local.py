@@ -143,7 +143,7 @@ def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_
 
     def kill_once(job: int, step: int) -> None:
         if not killed and 0 < step < 600:
-            killed.append(int((jobs[job].path / "lock").read_text().split()[0]))
+            killed.append(int((jobs[job].path / "lock").read_text().split()[1]))
             os.kill(killed[0], signal.SIGKILL)
 
     run_local(jobs, "cpu", 2, kill_once)
