@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.measure import measured_table, read_networks, with_seeds
-from assignadd.cli.options import Measuring, positional
+from assignadd.cli.options import ManyRuns, Measuring, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.trajectory import binds
@@ -34,11 +34,9 @@ COLOURS = {HOLDS: "green", FAILS: "red", BROKEN: "red", UNDECIDED: "yellow"} | d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judging(Measuring):
+class Judging(ManyRuns, Measuring):
     """The networks and populations on which a command judges the claims."""
 
-    runs: tuple[str, ...] = positional()
-    """Run folders, their names under runs/, or hf://OWNER/NAME of published runs."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
     census: Path | None = None
@@ -63,7 +61,7 @@ class Judging(Measuring):
         words = ["assignadd", "claims", *self.runs]
         for option in ("step", "n", "seeds", "with", "census", "fraction", "two-var"):
             name = "with_" if option == "with" else option.replace("-", "_")
-            value = getattr(self, name, None)  # `report` has no --seeds
+            value = getattr(self, name)
             if value != getattr(Claims, name):  # the default
                 words += ["--" + option, *map(str, value if isinstance(value, tuple) else [value])]
         return shlex.join(words)
@@ -83,8 +81,6 @@ class Claims(Judging, Printing):
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     only: str | None = None
     """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""
-    seeds: str | None = None
-    """Only the models with these seeds, such as 0 or 0..3."""
     out: Path | None = None
     """Also write the records of these networks here, as JSON with the command, the commit and the hashes of imported
     files."""
@@ -100,7 +96,7 @@ class Claims(Judging, Printing):
             # The function says whether the file is one that this command wrote, and may be replaced.
             claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
         processes = self.cores
-        seeds = options.parse_seeds(args.seeds) if args.seeds else None
+        seeds = args.wanted_seeds
         networks = with_seeds(read_networks(args.runs, self.step, self.n), seeds)
         populations = self.populations(networks)
         if self.only is None:

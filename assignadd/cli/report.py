@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assignadd.cli import options
 from assignadd.cli.claims import Judging, stated_in
-from assignadd.cli.measure import measured_table, read_networks
+from assignadd.cli.measure import measured_table, read_networks, with_seeds
 from assignadd.cli.options import Measuring, OnDevice
 from assignadd.cli.screen import console, say
 from assignadd.cli.train import note_not_defined, train_on_screen
@@ -43,7 +43,8 @@ class Report(Judging):
         """Measures the runs and writes the report."""
         processes = self.cores
         stated = [stated_in(file) for file in self.with_]
-        networks = read_networks(self.runs, self.step, self.n, "report")
+        seeds = self.wanted_seeds
+        networks = with_seeds(read_networks(self.runs, self.step, self.n, "report"), seeds)
         from assignadd.report.reproduction import own_section
 
         section = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
