@@ -157,27 +157,28 @@ def print_output(output: Output, options: Printing) -> None:
 def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[Text]:
     """The lines of an output for people.
 
-    Unless they ask for everything, details are left out, and then rows, until all fits one screen.
+    Unless they ask for everything, details are left out, and then rows of the longest table, until all fits one screen.
     """
-    lines = _all_lines(parts, sys.maxsize, sys.maxsize if everything else FEW_ROWS)
-    most_rows = MOST_LINES
-    while len(lines) > MOST_LINES and most_rows >= LEAST_ROWS and not everything:
-        lines = _all_lines(parts, most_rows, 0)
-        most_rows = most_rows * 4 // 5
+    n_rows = [len(part.rows) if isinstance(part, Table) else 0 for part in parts]  # that are shown
+    lines = _all_lines(parts, n_rows, sys.maxsize if everything else FEW_ROWS)
+    while len(lines) > MOST_LINES and max(n_rows) > LEAST_ROWS and not everything:
+        lines = _all_lines(parts, n_rows, 0)
+        longest = n_rows.index(max(n_rows))
+        n_rows[longest] = min(MOST_LINES, n_rows[longest] * 4 // 5)
     return lines
 
 
-def _all_lines(parts: Sequence[Table | str | Text], most_rows: int, most_detailed: int) -> list[Text]:
+def _all_lines(parts: Sequence[Table | str | Text], n_rows: Sequence[int], most_detailed: int) -> list[Text]:
     """The lines of an output, with an empty line before and after each table.
 
-    Tables have at most `most_rows` rows, and those with at most `most_detailed` rows have the details of these.
+    `n_rows` says how many rows of each part are shown. Tables with at most `most_detailed` rows have their details.
     """
     lines: list[Text] = []
     for i, part in enumerate(parts):
         if i > 0 and (isinstance(part, Table) or isinstance(parts[i - 1], Table)):
             lines.append(Text())
         if isinstance(part, Table):
-            lines += _table_lines(part, most_rows, most_detailed)
+            lines += _table_lines(part, n_rows[i], most_detailed)
         elif isinstance(part, Text):
             lines += part.wrap(console, console.width)
         else:
@@ -185,40 +186,43 @@ def _all_lines(parts: Sequence[Table | str | Text], most_rows: int, most_detaile
     return lines
 
 
-def _table_lines(table: Table, most_rows: int, most_detailed: int) -> list[Text]:
+def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
     """The lines of a table: its title, its rows, a line that says what is left out, its caption (see `_all_lines`)."""
     hint = []
-    n_rows = len(table.rows)
+    n_in_all = len(table.rows)
     has_details = any(column.only == "detail" for column in table.columns)
-    if has_details and n_rows <= most_detailed:
+    if has_details and n_in_all <= most_detailed:
         rows = [line for row in table.rows for line in _row_as_paragraph(table.columns, row)]
     else:
-        rows = _side_by_side(table, most_rows)
-        if n_rows > most_rows or has_details:
-            left_out = f"{most_rows:,} of {n_rows:,} rows" if n_rows > most_rows else "without details"
+        rows = _side_by_side(table, n_rows)
+        if n_in_all > n_rows or has_details:
+            left_out = f"{n_rows:,} of {n_in_all:,} rows" if n_in_all > n_rows else "without details"
             hint = [Text(f"... {left_out}: {HINT}", "dim")]
     return [*_paragraph(table.title, "bold"), *rows, *hint, *_paragraph(table.caption)]
 
 
 def _side_by_side(table: Table, n_rows: int) -> list[Text]:
     """The lines of the headings and of the first rows of a table, without details."""
-    shown = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
-    rows = table.rows[:n_rows]
-    texts = [[table.columns[i].text(row[i]) for row in rows] for i in shown]  # by column
-    widths, gap = _widths_and_gap([[table.columns[i].heading, *texts[k]] for k, i in enumerate(shown)])
+    places = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    shown = [table.columns[i] for i in places]
+    rows = [[row[i] for i in places] for row in table.rows[:n_rows]]
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(shown)
+    texts = [[column.heading, *map(column.text, values)] for column, values in zip(shown, by_column, strict=True)]
+    widths, gap = _widths_and_gap(texts)
     grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0), border_style="dim")
-    for i, width in zip(shown, widths, strict=True):
-        column = table.columns[i]
-        has_numbers = all(row[i] is None or isinstance(row[i], int | float) for row in table.rows)
+    for column, values, width in zip(shown, by_column, widths, strict=True):
+        has_numbers = all(value is None or isinstance(value, int | float) for value in values)
         # Columns for people alone have numbers in words.
         justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
         grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
-    for row, *cells in zip(rows, *texts, strict=True):
-        styles = [table.columns[i].style_of(row[i]) for i in shown]
-        grid.add_row(*map(Text, cells, styles))
-    lines = [Text.assemble(*((text, style or "") for text, style, _ in line)) for line in console.render_lines(grid)]
-    for line in lines:
+    for row in rows:
+        cells = zip(shown, row, strict=True)
+        grid.add_row(*(Text(column.text(value), column.style_of(value)) for column, value in cells))
+    lines = []
+    for segments in console.render_lines(grid):
+        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
         line.rstrip()
+        lines.append(line)
     return lines
 
 
