@@ -150,7 +150,7 @@ def test_the_command_phases(run, truth, capsys):
 
 
 def test_the_page(run, truth, models, tmp_path):
-    export([run], tmp_path / "page", "assignadd explore", checkpoints=2, ledger=False, n=50)
+    export(networks_of(run, n=50)[0], tmp_path / "page", "assignadd explore", checkpoints=2, ledger=False)
     found = argument(tmp_path / "page" / "data" / "index.js")["models"]
     assert [m["binds"] for m in found] == [binds for _, binds in truth]
     steps = [step if followed(e) else None for e, (step, _) in zip(models, truth, strict=True)]

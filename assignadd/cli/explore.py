@@ -8,7 +8,6 @@ from pathlib import Path
 from assignadd.cli import options
 from assignadd.cli.options import Parallel, positional
 from assignadd.cli.screen import console, note, say
-from assignadd.config import require_built_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +46,8 @@ class Explore(Parallel):
 
     def _exported(self) -> Path:
         """The index.html of a page of the runs, after their networks are measured."""
+        from assignadd.cli.measure import read_networks
+        from assignadd.network import SEQUENCES
         from assignadd.page.export import export
         from assignadd.runs.folder import Run, shipped
         from assignadd.training.trainer import prepare
@@ -54,15 +55,11 @@ class Explore(Parallel):
         runs = [options.run_or_newest(name) for name in self.runs or (None,)]
         if not self.runs and runs[0].path == shipped(options.SHIPPED):
             runs.append(Run.open(shipped(options.TRAJECTORY)))
-        for run in runs:
-            require_built_in(run.config, "explore")
-            prepare("cpu", self.cores, run.config)
-            step, stack = run.at()
-            for reason in run.unsound(step, stack).values():
-                note(f"{reason}; it is left out")
+        networks = read_networks(runs, None, SEQUENCES, "explore")
+        prepare("cpu", self.cores, runs[-1].config)  # on all cores, as nothing else is measured beside it
         command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
         with console.status("reading") as status:
-            page = export(runs, self.out, command, status.update, self.checkpoints, self.ledger, census=self.census)
+            page = export(networks, self.out, command, status.update, self.checkpoints, self.ledger, self.census)
         if len({run.config.task for run in runs}) > 1:
             names = " and ".join(run.name for run in runs)
             say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")

@@ -195,7 +195,7 @@ class Phases(ManyRuns, Parallel, Printing):
         return Output(parts, {"models": [_phases_record(network) for network in networks]}, onsets)
 
 
-def read_networks(runs: Sequence[str], step: int | None, n: int, command: str = "claims") -> list[Network]:
+def read_networks(runs: Sequence[str | Run], step: int | None, n: int, command: str = "claims") -> list[Network]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
     Processes that measure side by side have one thread each, so that their number changes no digit.

@@ -20,12 +20,11 @@ from assignadd.dynamics.phases import BINDING_SET
 from assignadd.dynamics.trajectory import binds, checkpoints_around, curves_of, phases_of
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.architecture import PAPER_NEEDS, require
-from assignadd.network import Network, networks_of
+from assignadd.network import Network
 from assignadd.page import data
 from assignadd.page.data import chosen_steps
 from assignadd.page.folder import INDEX, PageFolder, circuits
 from assignadd.page.population import population_data
-from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for, read_population
 from assignadd.task.evalsets import EVAL_SETS
 
@@ -34,34 +33,30 @@ Listener = Callable[[str], None]  # called with what is being done
 
 
 def export(
-    runs: Sequence[Run],
+    networks: Sequence[Network],
     out: Path,
     command: str,
     listener: Listener = lambda text: None,
     checkpoints: int = 60,
     ledger: bool = True,
-    n: int = 20_000,
     census: Path | None = None,
 ) -> Path:
-    """Writes the page of all models of these runs into `out`, and returns the path of its index.html.
+    """Writes the page of these networks into `out`, and returns the path of its index.html.
 
-    It has at most `checkpoints` of each model and, with `ledger`, the claims that the story quotes, as `command` judges
-    them: on `n` sequences, and on a census of the same task in the folder `census`, or the package's.
+    It has at most `checkpoints` of each and, with `ledger`, the claims that the story quotes, as `command` judges them,
+    on a census of the same task in the folder `census`, or the package's.
     """
-    for run in runs:
-        require(run.config, "the explorer page", *PAPER_NEEDS)
-        data.require_shown(run.config)
+    for network in networks:
+        require(network.config, "the explorer page", *PAPER_NEEDS)
+        data.require_shown(network.config)
     if census is not None:
         read_population(census)  # refuses what is not one before anything is measured
     folder = PageFolder(out)
     folder.write_bundle()
-    models: list[dict[str, Any]] = []
-    networks: list[Network] = []
-    for run in runs:
-        for network in networks_of(run, n=n)[0]:  # without models that diverged
-            listener(f"weights and measures of {run.name}, seed {network.seed}")
-            models.append(_export_model(run, network, f"m{len(models)}", folder, checkpoints))
-            networks.append(network)
+    models = []
+    for i, network in enumerate(networks):
+        listener(f"weights and measures of {network.name}, seed {network.seed}")
+        models.append(_export_model(network, f"m{i}", folder, checkpoints))
     listener("measuring the claims of the story")
     index = _index(models, networks, command if ledger else None, census)
     folder.write(INDEX, f"assignadd.index({_json_in_string(index)});\n".encode())
@@ -97,10 +92,10 @@ def _index(
     }
 
 
-def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most_checkpoints: int) -> dict[str, Any]:
-    """Writes the files of a model and returns what the index says about it; `key` is its name on the page."""
-    spikes = data.spikes_with_checkpoints(phases_of(network), run.steps)
-    steps = chosen_steps(run.steps, list(spikes.values()), most_checkpoints)
+def _export_model(network: Network, key: str, folder: PageFolder, most_checkpoints: int) -> dict[str, Any]:
+    """Writes the files of a network and returns what the index says about it; `key` is its name on the page."""
+    spikes = data.spikes_with_checkpoints(phases_of(network), network.steps)
+    steps = chosen_steps(network.steps, list(spikes.values()), most_checkpoints)
     for step in steps:
         folder.write_weights(key, step, network.stack_at(step).weights)
     model = {
@@ -113,7 +108,7 @@ def _export_model(run: Run, network: Network, key: str, folder: PageFolder, most
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_json_in_string(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": network.seed, "steps": steps,
+        "key": key, "run": network.name, "seed": network.seed, "steps": steps,
         "matrices": [(name, *matrix.shape) for name, matrix in circuits(network.stack.weights).items()],
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),

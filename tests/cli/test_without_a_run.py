@@ -66,14 +66,14 @@ def test_explore_has_its_page_ready_made(capsys, empty):
 def test_explore_with_other_settings(capsys, monkeypatch):
     made = []
 
-    def export(runs, out, command, *settings, **named):
-        made.append((runs, command))
+    def export(networks, out, command, *settings):
+        made.append(([network.run.path for network in networks], command))
         return out
 
     monkeypatch.setattr("assignadd.page.export.export", export)
     assert main(["explore", "--no-ledger"]) == 0
-    (((run, trajectory), command),) = made
-    assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
+    ((paths, command),) = made
+    assert paths == [shipped("census-six")] * 6 + [shipped("small-trajectory")]
     assert command == "assignadd claims census-six"
     assert capsys.readouterr().err == NOTE
 

@@ -44,8 +44,9 @@ def made(out: Path) -> Ready:
     """The archive as it should be now; `out` is a folder for the page, which takes half a minute."""
     without_stored = shutil.ignore_patterns(STORED)
     runs = [Run.open(shutil.copytree(shipped(name), out.parent / name, ignore=without_stored)) for name in RUNS]
-    export(runs, out, f"assignadd claims {RUNS[0]}")
-    models = [(run.path.name, network.index) for run in runs for network in networks_of(run, n=1)[0]]
+    networks = [network for run in runs for network in networks_of(run)[0]]
+    export(networks, out, f"assignadd claims {RUNS[0]}")
+    models = [(network.name, network.index) for network in networks]
     checkpoints = [
         (f"m{i}", run, index, int(file.stem))
         for i, (run, index) in enumerate(models)

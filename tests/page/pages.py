@@ -8,6 +8,7 @@ from assignadd.config import Config, Member, Optim, Recording, Task
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, concatenate
+from assignadd.network import networks_of
 from assignadd.page.export import export
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Environment
@@ -72,4 +73,4 @@ def accuracies(exam: Exam, one: Stack) -> dict[str, float]:
 
 def write_page(folder: Path) -> Path:
     run = write_run(folder / HOSTILE)
-    return export([run], folder / "page", "assignadd claims RUN", n=64)
+    return export(networks_of(run, n=64)[0], folder / "page", "assignadd claims RUN")

@@ -8,6 +8,7 @@ import torch
 from assignadd.config import Config, Member, Optim, Recording, Task
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
+from assignadd.network import Network, networks_of
 from assignadd.page.export import export
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
@@ -193,7 +194,12 @@ def two_tasks(tmp_path_factory, page_folder):
     with Writer.hold(folder / "other", whole.config, (Member(0),), seen, HERE) as run:
         run.commit(10, state={}, checkpoint=whole, rows=[row], finished=True)
     runs = [Run.open(page_folder.parent / HOSTILE), Run.open(folder / "other")]
-    return export(runs, folder / "page", "", n=16, ledger=False)
+    return export(all_networks(runs), folder / "page", "", ledger=False)
+
+
+def all_networks(runs: list[Run]) -> list[Network]:
+    """The networks of these runs, tested on few sequences."""
+    return [network for run in runs for network in networks_of(run, n=16)[0]]
 
 
 def test_networks_of_different_tasks_are_never_mixed(browser, two_tasks):
@@ -223,7 +229,8 @@ def test_the_story_of_a_network_with_one_checkpoint_shows_training_with_another(
     folder = two_tasks.parents[1]
     runs = [Run.open(folder / "other"), Run.open(page_folder.parent / HOSTILE)]
     page = browser.new_page()
-    page.goto(f"{export(runs, folder / 'turned', '', n=16, ledger=False).as_uri()}#{address(t='0')}")
+    index = export(all_networks(runs), folder / "turned", "", ledger=False)
+    page.goto(f"{index.as_uri()}#{address(t='0')}")
     page.wait_for_selector("#story")
     titles = page.locator("#story article h2").all_text_contents()
     said = page.locator("#story article", has_text="When does it learn this?").text_content()

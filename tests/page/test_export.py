@@ -24,7 +24,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, store_result
+from assignadd.network import Network, networks_of, store_result
 from assignadd.page import data
 from assignadd.page.data import chosen_steps, phases_data, spikes_with_checkpoints
 from assignadd.page.export import INDEX, PageFolder, export
@@ -152,7 +152,7 @@ def test_examples_read_and_are_what_they_say():
 def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(DestinationError, match="other files"):
-        export([Run.open(page_folder.parent / HOSTILE)], tmp_path, "", ledger=False)
+        export(networks_of(Run.open(page_folder.parent / HOSTILE))[0], tmp_path, "", ledger=False)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
