@@ -133,7 +133,7 @@ class Measured:
 
     @classmethod
     def paired_difference(cls, a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
-        """The share of successes in `a` minus that in `b`; entry i of both belongs to the same sequence.
+        """The share of successes in `a` minus that in `b`, both (sequences,): whether each sequence is a success.
 
         The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed,
         one with a success in `a` alone and one with a success in `b` alone. The value is that of those observed.
@@ -203,7 +203,7 @@ def mean_of(values: Tensor, unit: str) -> Measured:
 
 
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
-    """The successes in `a` divided by those in `b`, on the same sequences; None where `b` has none.
+    """The successes in `a` divided by those in `b`, both (sequences,), of the same sequences; None if `b` has none.
 
     The interval is that of `ratio_of_means` after adding two sequences as in `Measured.paired_difference`.
     """
@@ -215,7 +215,7 @@ def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
 
 
 def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
-    """The mean of `a` divided by that of `b` on the same sequences, with the interval of the delta method."""
+    """The mean of `a` divided by that of `b`, both (sequences,), with the interval of the delta method."""
     ratio = float(a.mean() / b.mean())
     half = Z_95 * float((a - ratio * b).std() / abs(b.mean())) / math.sqrt(len(a))
     return Measured(ratio, ratio - half, ratio + half, len(a), unit)

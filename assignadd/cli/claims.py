@@ -187,7 +187,7 @@ def _measured_cells(label: str, line: Line) -> tuple[Any, ...]:
 
 
 def _verdict(record: Record) -> str:
-    """The verdict under which a record is counted: SOME_SEEDS for all like "2 hold, 1 fails" and "1 holds, 2 fail"."""
+    """The verdict under which a record is counted: SOME_SEEDS if it differs by network, as in "2 hold, 1 fails"."""
     return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 

@@ -14,6 +14,8 @@ from assignadd.config import ConfigError, require_built_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torch import Tensor
+
     from assignadd.interventions.specification import Intervention, Swap
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
@@ -76,21 +78,17 @@ class Intervene(OneModel, Printing):
             """The model that gives its weights to a swap; the stack has one model alone, which `apply` calls 0."""
             return donor_in_run(swap, index)
 
+        def logits(sequences: Tensor, changes: Sequence[Intervention]) -> Tensor:
+            """The model's logits for sequences, (B, T), under these interventions, (B, N)."""
+            return apply(model, sequences[None], changes, reference, donor)[0]
+
         label = int(answers(task, tokens))
-
-        def answer(changes: Sequence[Intervention]) -> dict[str, Any]:
-            """The answer to the prompt under these interventions, its probability, and that of the right answer."""
-            probabilities = apply(model, tokens[None], changes, reference, donor)[0, 0].softmax(-1)  # (N,)
-            best, right = float(probabilities.max()), float(probabilities[label])
-            return {"answer": int(probabilities.argmax()), "probability": best, "label_probability": right}
-
-        def accuracy(changes: Sequence[Intervention]) -> float:
-            """The accuracy on the reference sequences under these interventions."""
-            logits = apply(model, reference[None], changes, reference, donor)[0]  # (sequences, N)
-            return (logits.argmax(-1) == answers(task, reference)).float().mean().item()
-
-        before, after = answer(()), answer(interventions)
-        accuracy_before, accuracy_after = accuracy(()), accuracy(interventions)
+        before = _answer(logits(tokens, ())[0], label)
+        after = _answer(logits(tokens, interventions)[0], label)
+        labels = answers(task, reference)  # (B,)
+        accuracy_before = (logits(reference, ()).argmax(-1) == labels).float().mean().item()
+        accuracy_after = (logits(reference, interventions).argmax(-1) == labels).float().mean().item()
+        change = accuracy_after - accuracy_before
         return {
             "text": render(tokens[0].tolist(), task),
             "interventions": json.loads(to_json(interventions)),
@@ -98,14 +96,20 @@ class Intervene(OneModel, Printing):
             "before": before,
             "after": after,
             "probability_change": after["label_probability"] - before["label_probability"],
-            "accuracy": {
-                "before": accuracy_before, "after": accuracy_after, "change": accuracy_after - accuracy_before,
-                "n": len(reference),
-            },
+            "accuracy": {"before": accuracy_before, "after": accuracy_after, "change": change, "n": len(labels)},
             "run": run.name,
             "seed": run.members[index].seed,
             "step": step,
-        }  # fmt: skip
+        }
+
+
+def _answer(logits: Tensor, label: int) -> dict[str, Any]:
+    """From the logits of a prompt, (N,): the answer, its probability, and that of the right answer `label`."""
+    probabilities = logits.softmax(-1)
+    best = int(probabilities.argmax())
+    return {
+        "answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label]),
+    }  # fmt: skip
 
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:

@@ -132,31 +132,29 @@ def _listed() -> Output:
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
-    """The results of studies for people and for --json.
+    """The results of studies: for people all of a single one, or a line for each of several; for --json all.
 
-    People see the cells and the statements of a single study; of several, a row each with the number of every verdict.
     `folders` has the folder of each study that was trained now, `figure` is the file of the figure.
     """
     from assignadd.study.files import table_file
 
     documents = []
-    summaries = []
-    parts: list[Table | str] = []
+    rows = []
     for name, table in tables.items():
-        study, cells, statements = table.study, cells_table(table), statements_table(table)
-        file = str(table_file(study, folders[name])) if name in folders else None
+        cells, statements = cells_table(table), statements_table(table)
+        file = str(table_file(table.study, folders[name])) if name in folders else None
         documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": file})
         verdicts = Counter(record["verdict"] for record in statements.records)
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
-        summaries.append((name, study.question, table.frame.height, counted))
+        rows.append((name, table.study.question, table.frame.height, counted))
+    if len(tables) == 1:
+        study = table.study
         meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-        parts = [cells, *meanings, *([statements] if statements.rows else [])]
-    if len(tables) > 1:
+        parts = [cells, *meanings, *([statements] if study.ask else [])]
+    else:
         caption = "`assignadd study PATH NAME --show` shows the cells and the statements of one"
-        parts = [Table("studies", columns("study", "question", "networks", "statements"), summaries, caption)]
-    if figure:
-        parts.append(str(figure))
-    return Output(parts, documents)
+        parts = [Table("studies", columns("study", "question", "networks", "statements"), rows, caption)]
+    return Output([*parts, *([str(figure)] if figure else [])], documents)
 
 
 def cells_table(table: StudyTable) -> Table:
