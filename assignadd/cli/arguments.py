@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_ty
 
 from assignadd.cli.options import base_config
 from assignadd.config import RULES, Config, ConfigError, with_settings
-from assignadd.config.errors import UsageError, did_you_mean, one_of
+from assignadd.config.errors import UsageError, did_you_mean
 from assignadd.config.task import named_operation
 
 T = TypeVar("T")
@@ -86,10 +86,8 @@ class Argument:
             return None
         if Path in self.kind_parts:
             return Path(words)
-        if str in self.kind_parts or words in self.kind_parts:  # a word of a Literal is one of its parts
+        if str in self.kind_parts or get_origin(self.kind) is Literal:
             return words
-        if get_origin(self.kind) is Literal:
-            raise ConfigError(self.name, words, one_of(words, get_args(self.kind)))
         try:
             return int(words) if int in self.kind_parts else float(words)
         except ValueError:
