@@ -140,12 +140,10 @@ def measured_table(run: Run, threads: int) -> polars.DataFrame:
     from assignadd.training.trainer import prepare
 
     try:
-        table = stored_measures(run)
+        if (table := stored_measures(run)) is not None:
+            return table
     except RunError as error:
         note(f"{error}; it is measured again")
-        table = None
-    if table is not None:
-        return table
     prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
