@@ -148,5 +148,6 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
     names = [evalset.name for evalset in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     columns = [names.index(name) for name in exam.names]  # an exam leaves out sets without sequences
-    accuracy[:, columns] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
+    share_correct = exam.count_correct(stack).to(accuracy.dtype) / exam.n
+    accuracy[:, columns] = share_correct.where(exam.offered.to(accuracy.device), torch.nan)
     return accuracy.view(len(stack), stack.config.task.operands, -1)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property, partial
 from typing import Any
 
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -26,7 +27,7 @@ from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
-from assignadd.model.stack import Stack, computed_together
+from assignadd.model.stack import Stack
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from assignadd.task.evalsets import NUMBER_OF_VARIABLES
 from assignadd.task.positions import operand_names
@@ -219,12 +220,20 @@ class StackProgress:
     """The measures that a sweep takes, on fixed sequences of every model's split: those that are fast."""
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = STACK_SEQUENCES):
+        """Draws the sequences of all models together: `n` for each number of variables, fewer for each variable."""
         self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
         self.exam = variable_exam(configs, seen, PER_VARIABLE)
 
     def __call__(self, stack: Stack) -> Columns:
-        """The columns of the models of a stack."""
-        return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
+        """The columns of the models of a stack; on a CPU each model is measured by itself."""
+        circuits = columns_alone(stack, circuit_columns)
+        return circuits | self.attention(stack, alone=True) | accuracy_columns(stack, self.exam)
+
+
+def columns_alone(stack: Stack, measure: ColumnsOf) -> Columns:
+    """The columns of a measure; on a CPU it is given one model at a time, so that no model changes another's digits."""
+    columns_of_parts = [measure(models) for _, models in stack.parts]
+    return {name: torch.cat([columns[name] for columns in columns_of_parts]) for name in columns_of_parts[0]}
 
 
 def where_defined(stack: Stack, measure: ColumnsOf) -> Columns:
@@ -291,19 +300,14 @@ class ProgressObserver:
         self.configs, self.seen, self._kind = configs, seen, kind
 
     @cached_property
-    def _measures(self) -> list[tuple[slice, ColumnsOf]]:
-        """The models that are computed together, and what measures them; made in the process that trains them."""
-        parts = computed_together(self.seen.device, len(self.configs))
-        return [(part, self._kind(self.configs[part], self.seen[part])) for part in parts]
+    def _measures(self) -> ColumnsOf:
+        """What takes the measures; made in the process that trains the models."""
+        return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         """For each model of the stack, its measures by name."""
-        rows: list[dict[str, Any]] = []
-        for part, measures in self._measures:
-            columns = {name: values.double().tolist() for name, values in measures(stack.models(part)).items()}
-            n_models = part.stop - part.start
-            rows += [{name: rounded(values[i]) for name, values in columns.items()} for i in range(n_models)]
-        return rows
+        columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
+        return [{name: rounded(values[i]) for name, values in columns.items()} for i in range(len(stack))]
 
 
 def rounded(value: float) -> float | None:

@@ -29,7 +29,6 @@ from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import CHUNK
 from assignadd.model.forward import trace as trace_of
 from assignadd.model.stack import Stack
-from assignadd.model.trace import Trace
 from assignadd.network import Network, per_network
 from assignadd.task.positions import Roles, as_in_training, operand_slots, roles
 
@@ -56,10 +55,16 @@ class Routing:
         return columns
 
 
-def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
-    """Rates and masses of the attention patterns on several subsets (masks) of the sequences, from one forward pass."""
+def routings(
+    stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]], alone: bool = False
+) -> list[Routing]:
+    """Rates and masses of the attention patterns on several subsets (masks) of the sequences, from one forward pass.
+
+    With `alone`, a model's attention on a CPU is computed without the other models, so that these change no digit.
+    """
     task = stack.config.task
-    chunks = [pattern_counts(trace_of(stack, chunk), roles(task, chunk), task) for chunk in tokens.split(CHUNK, 1)]
+    patterns_of = _patterns_alone if alone else lambda stack, tokens: trace_of(stack, tokens).patterns
+    chunks = [pattern_counts(patterns_of(stack, chunk), roles(task, chunk), task) for chunk in tokens.split(CHUNK, 1)]
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
     values: dict[str, Tensor] = {}
     for kind, quantity in (("attn", "hits"), ("mass", "mass")):
@@ -72,6 +77,12 @@ def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool
     return [Routing({name: of_all[..., i] for name, of_all in values.items()}) for i in range(len(subsets))]
 
 
+def _patterns_alone(stack: Stack, tokens: Int[Tensor, "M B T"]) -> list[Float[Tensor, "M B heads queries T"]]:
+    """Attention of every layer (`Trace.patterns`), of the models that are computed together one after the other."""
+    patterns_of_parts = [trace_of(models, tokens[part]).patterns for part, models in stack.parts]
+    return [torch.cat(of_layer) for of_layer in zip(*patterns_of_parts, strict=True)]
+
+
 class Counts(NamedTuple):
     """Counts of a pattern in every sequence. A rate is the sum of hits over that of cases, a mass that of masses."""
 
@@ -80,14 +91,15 @@ class Counts(NamedTuple):
     cases: Tensor  # (..., B): 1 for `=`, the number of assigned numbers for a pattern of these
 
 
-def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
-    """The counts of each pattern, by its name."""
+def pattern_counts(
+    patterns: Sequence[Float[Tensor, "*M B heads queries T"]], role: Roles, task: Task
+) -> dict[str, Counts]:
+    """The counts of each pattern, by its name; `patterns` are the attention of every layer (`Trace.patterns`)."""
     one_case = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # (..., B): a sequence has one `=`
     slots = torch.tensor(operand_slots(task), device=one_case.device).expand_as(role.value_positions)
     counts: dict[str, Counts] = {}
-    n_layers, prefix = len(trace.patterns), task.prefix
-    for layer in range(1, n_layers + 1):
-        attention = trace.attention(layer)  # (..., B, heads, queries, T)
+    n_layers, prefix = len(patterns), task.prefix
+    for layer, attention in enumerate(patterns, 1):  # (..., B, heads, queries, T)
         from_equals = attention[..., -1, :]  # (..., B, heads, T)
         if layer < n_layers:
             counts[f"l{layer}_equal_to_operands"] = Counts(*_to_each(from_equals, slots), one_case)
@@ -164,10 +176,10 @@ class AttentionRates:
             self.subsets[f"{n_vars}-var"] = is_of_type
             self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = is_of_type & could_be_trained
 
-    def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
-        """The columns of the models of a stack, by name."""
+    def __call__(self, stack: Stack, alone: bool = False) -> dict[str, Float[Tensor, " M"]]:
+        """The columns of the models of a stack, by name; `alone` as in `routings`."""
         columns: dict[str, Tensor] = {}
-        of_subsets = routings(stack, self.tokens, list(self.subsets.values()))
+        of_subsets = routings(stack, self.tokens, list(self.subsets.values()), alone)
         for subset, of_subset in zip(self.subsets, of_subsets, strict=True):
             columns |= of_subset.columns(subset)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}

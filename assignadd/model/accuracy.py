@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -15,6 +15,7 @@ from assignadd.task.evalsets import EvalSet
 from assignadd.task.own import sampler_of
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError
+from assignadd.task.splits import pair_mask
 
 
 class Exam:
@@ -103,20 +104,32 @@ def _draw(
 
     A model without such sequences gets zeros as tokens, and -1 as labels, which no answer equals.
     """
-    M = len(configs)
     tasks, seeds = [config.task for config in configs], [config.seed.data or 0 for config in configs]
     try:
         batch = sampler_of(tasks, seen, seeds, evalset, device).sample(step, n)
-        return torch.ones(M, dtype=torch.bool), batch
+        return torch.ones(len(configs), dtype=torch.bool), batch
     except EmptySetError:  # at least one of the models has no such sequence
-        if M == 1:
-            return None
-    drawn_alone = [_draw(configs[m : m + 1], seen[m : m + 1], evalset, step, n, device) for m in range(M)]
-    batches = [drawn[1] for drawn in drawn_alone if drawn is not None]
-    if not batches:
+        has_pairs = _has_pairs(configs, seen, evalset)
+    with_pairs = has_pairs.nonzero().flatten().tolist()
+    if len(with_pairs) in (0, len(configs)):  # with pairs, what is missing is missing for all: variables in such slots
         return None
-    no_sequences = Batch(torch.zeros_like(batches[0].tokens), torch.full_like(batches[0].labels, -1))
-    of_models = [no_sequences if drawn is None else drawn[1] for drawn in drawn_alone]
-    tokens = torch.cat([batch.tokens for batch in of_models])  # (M, n, T)
-    labels = torch.cat([batch.labels for batch in of_models])  # (M, n)
-    return torch.tensor([drawn is not None for drawn in drawn_alone]), Batch(tokens, labels)
+    drawn = _draw([configs[m] for m in with_pairs], seen[with_pairs], evalset, step, n, device)
+    if drawn is None:
+        return None
+    batch = drawn[1]
+    tokens = batch.tokens.new_zeros(len(configs), *batch.tokens.shape[1:])  # (M, n, T)
+    labels = batch.labels.new_full((len(configs), *batch.labels.shape[1:]), -1)  # (M, n)
+    tokens[with_pairs], labels[with_pairs] = batch.tokens, batch.labels
+    return has_pairs, Batch(tokens, labels)
+
+
+def _has_pairs(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Bool[Tensor, " M"]:
+    """Which models have pairs of numbers of the kind of a set; none for a task of the user's own."""
+    try:
+        has_pairs = [
+            config.task.file is None and bool(pair_mask(seen_of_model, evalset.pair).any())
+            for config, seen_of_model in zip(configs, seen, strict=True)
+        ]
+        return torch.tensor(has_pairs)
+    except EmptySetError:  # this number of operands has no pairs of this kind
+        return torch.zeros(len(configs), dtype=torch.bool)

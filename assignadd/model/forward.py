@@ -72,9 +72,8 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     The function is called once for each chunk of the sequences, so that the logits of all are never in memory.
     """
     tokens = for_each_model(stack, tokens)  # (M, B, T)
-    parts = computed_together(stack.flat.device, len(stack))
-    if len(parts) > 1:
-        return torch.cat([_for_each_chunk(stack.models(part), tokens[part], function) for part in parts])
+    if len(computed_together(stack.flat.device, len(stack))) > 1:
+        return torch.cat([_for_each_chunk(models, tokens[part], function) for part, models in stack.parts])
     logits_of, at_once = _forward_pass(stack)
     return torch.cat([function(logits_of(chunk)) for chunk in tokens.split(at_once, 1)], 1)
 

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -51,6 +52,11 @@ class Stack:
             index = range(len(self))[index]  # counts from the end if negative; an IndexError beyond it
             index = slice(index, index + 1)
         return Stack(self.config, self.flat[index])
+
+    @cached_property
+    def parts(self) -> list[tuple[slice, Stack]]:
+        """The parts of the stack that are computed together (`computed_together`): their places, and views of them."""
+        return [(part, self.models(part)) for part in computed_together(self.flat.device, len(self))]
 
     def __iter__(self) -> Iterator[Stack]:
         """Each model, as a stack of one."""

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -38,6 +38,7 @@ from assignadd.sweeps.results import TABLE, provenance, results_table, write_res
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Interrupted, Listener, train_run
 from assignadd.training.processes import StopSignals, can_fork, end_with_parent
+from assignadd.training.trainer import Trainer
 
 if TYPE_CHECKING:
     import polars
@@ -153,8 +154,8 @@ def _train_free(jobs: Sequence[Job], places: Sequence[int], device: str, slots: 
 
 def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> None:
     """Trains the jobs at these places, each in a process of its own; those that another process holds are left."""
-    if device == "cpu" and importlib.util.find_spec("numba"):
-        importlib.import_module("assignadd.model.cpu_step")  # once, and not in every process
+    if device == "cpu" and can_fork() and places:
+        _load_compiled_code(jobs[places[0]])
     waiting = deque(places)
     free_slots = deque(range(slots))
     running: list[_Worker] = []
@@ -190,6 +191,14 @@ def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str,
                 worker.process.terminate()  # a stack in training saves first
             for worker in running:
                 worker.process.join()
+
+
+def _load_compiled_code(job: Job) -> None:
+    """Takes a step with a model of the job and evaluates it, so that forked processes have the code that this loads."""
+    members = job.members[:1]
+    with closing(Trainer(job.config, members, splits_of([members[0].config(job.config)]))) as trainer:
+        trainer.advance(1)
+        trainer.evaluate()
 
 
 def _has_finished(job: Job) -> bool:

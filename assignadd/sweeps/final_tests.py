@@ -13,11 +13,11 @@ from torch import Tensor
 
 from assignadd.config import Config, has_code_of_user
 from assignadd.measures.addition import network_frequencies
-from assignadd.measures.columns import ProgressObserver, StackProgress, where_defined
+from assignadd.measures.columns import Columns, ProgressObserver, StackProgress, columns_alone, where_defined
 from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
-from assignadd.model.stack import Stack, computed_together
+from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
@@ -125,15 +125,24 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     )
     if has_code_of_user(stack.config):
         return rows
-    for part in computed_together(seen.device, len(configs)):
+    types = stack.config.task.variable_counts
+    # On a CPU the sequences of some models are in memory together, on a GPU those of all.
+    at_once = max(1, SEQUENCES_OF_EXAM // (n * len(types))) if seen.device.type == "cpu" else len(configs)
+    for first in range(0, len(configs), at_once):
+        part = slice(first, first + at_once)
         models = stack.models(part)
-        rates = AttentionRates(configs[part], seen[part], stack.config.task.variable_counts, n)(models)
-        frequencies = where_defined(models, lambda models: {FREQUENCIES: network_frequencies(models).sum(1)})
-        for column, values in (rates | frequencies).items():
+        columns = AttentionRates(configs[part], seen[part], types, n)(models, alone=True)
+        columns |= columns_alone(models, lambda models: where_defined(models, _frequency_columns))
+        for column, values in columns.items():
             for row, value in zip(rows[part], values.tolist(), strict=True):
                 if math.isfinite(value):  # no rate where a task has no such sequence
                     row[final_column(column)] = value
     return rows
+
+
+def _frequency_columns(stack: Stack) -> Columns:
+    """How many frequencies are each network's."""
+    return {FREQUENCIES: network_frequencies(stack).sum(1)}
 
 
 def _on_every_set(

@@ -327,7 +327,10 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
     n_pairs = torch.tensor([len(codes) for codes in codes_of_models])
     padded = pad_sequence(codes_of_models, batch_first=True)  # (M, P)
     values = torch.stack(tuple_values(padded, tasks[0].modulus, tasks[0].operands), -1)  # (M, P, k)
-    answers = torch.stack([answer_of(task, values[i].unbind(-1)) for i, task in enumerate(tasks)])  # (M, P)
+    answers = torch.empty_like(padded)
+    for task in set(tasks):  # nearly always one: models of a stack differ in their pairs
+        of_task = torch.tensor([other == task for other in tasks])
+        answers[of_task] = answer_of(task, values[of_task].unbind(-1))
     return n_pairs, torch.cat([values, answers[..., None]], -1)
 
 
