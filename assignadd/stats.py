@@ -228,9 +228,10 @@ def threshold(
 
     `succeeded` says which seeds succeed at each setting, and `counted` which count there (all by default), both
     (settings, seeds). The threshold is that of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) with
-    the greatest likelihood. This curve does not fall, so it is fitted to the settings up to the one at which the
-    largest share succeeds. The bootstrap for the interval (95 %, percentiles) draws seeds with all of their trials.
-    None where nothing rises: no success, or as many at the lowest setting as later on.
+    the greatest likelihood; `lapse` is the share of seeds that fail at any setting. This curve does not fall, so it is
+    fitted to the settings up to the one at which the largest share succeeds. The bootstrap for the interval (95 %,
+    percentiles) draws seeds with all of their trials. None where nothing rises: no success, or as many at the lowest
+    setting as later on.
     """
     counted = np.ones_like(succeeded, dtype=bool) if counted is None else counted
     share = (succeeded & counted).sum(1) / np.maximum(counted.sum(1), 1)  # (settings,); 0 where no seed counts

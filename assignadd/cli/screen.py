@@ -206,11 +206,13 @@ def _side_by_side(table: Table, n_rows: int) -> list[Text]:
     places = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
     shown = [table.columns[i] for i in places]
     rows = [[row[i] for i in places] for row in table.rows[:n_rows]]
-    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(shown)
-    texts = [[column.heading, *map(column.text, values)] for column, values in zip(shown, by_column, strict=True)]
-    widths, gap = _widths_and_gap(texts)
+    columns_of_values = [[row[k] for row in rows] for k in range(len(shown))]
+    columns_of_texts = []
+    for column, values in zip(shown, columns_of_values, strict=True):
+        columns_of_texts.append([column.heading, *map(column.text, values)])
+    widths, gap = _widths_and_gap(columns_of_texts)
     grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0), border_style="dim")
-    for column, values, width in zip(shown, by_column, widths, strict=True):
+    for column, values, width in zip(shown, columns_of_values, widths, strict=True):
         has_numbers = all(value is None or isinstance(value, int | float) for value in values)
         # Columns for people alone have numbers in words.
         justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
