@@ -140,6 +140,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
 
     documents = []
     rows = []
+    parts: list[Table | str]
     for name, table in tables.items():
         cells, statements = cells_table(table), statements_table(table)
         file = str(table_file(table.study, folders[name])) if name in folders else None
