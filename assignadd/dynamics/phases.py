@@ -91,16 +91,16 @@ class Curves:
     def phases(self) -> Phases:
         """The phases and spikes of the network's training."""
         addition = skill_onset(self, [ADDITION_SET], ADDITION_THRESHOLD)
-        refinement = skill_onset(self, REFINEMENT_SETS)
+        binding, refinement = self.binding, skill_onset(self, REFINEMENT_SETS)
         first_spike = second_spike = None
-        if addition and self.binding:
+        if addition and binding:
             first_spike = largest_spike(self.steps, self.mean(BINDING_SETS), addition.step)
         if first_spike and refinement:
             for spike in spikes(self.steps, self.mean(REFINEMENT_SETS), first_spike.after):
                 if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
                     second_spike = spike  # the last of them
         trained = skill_onset(self, TRAINED_SETS)
-        return Phases(addition, self.binding, refinement, first_spike, second_spike, self.binds, trained)
+        return Phases(addition, binding, refinement, first_spike, second_spike, self.binds, trained)
 
 
 @dataclass(frozen=True)

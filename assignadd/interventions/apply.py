@@ -53,7 +53,10 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors | None = None,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model; `reference` are the sequences over which `mean` averages and `resample` draws."""
+    """Answer logits under the interventions, on each model's sequences or on shared ones (M = 1).
+
+    `mean` averages activations over the sequences `reference`, `resample` takes those of one of them.
+    """
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     if reference is None:
         reference = reference_sequences(stack.config)

@@ -41,13 +41,13 @@ def fitted(text: str, task: Task) -> list[int] | None:
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
         return None
     letters = [paper.name(variable) for variable in variables]
-    free = iter([letter for letter in task.variables if letter not in letters])
-    word_of = {number: str(number % task.modulus) for number in paper.numbers}
+    unused_letters = iter([letter for letter in task.variables if letter not in letters])
+    word_of = {number: str(number % task.modulus) for number in paper.numbers}  # for each token of the paper
     for variable, letter in zip(variables, letters, strict=True):
-        word_of[variable] = letter if letter in task.variables else next(free)
-    parts = [f"{word_of[variable]}={word_of[number]}" for variable, number in values.items() if variable in variables]
+        word_of[variable] = letter if letter in task.variables else next(unused_letters)
+    assigned = [f"{word_of[name]}={word_of[number]}" for name, number in values.items() if name in variables]
     question = f"{task.sign.join(word_of[operand] for operand in operands)}=?"
-    return parse(", ".join([*parts, question]), task, PADDING)
+    return parse(", ".join([*assigned, question]), task, PADDING)
 
 
 def exchanged(tokens: list[int], a: int, b: int) -> list[int]:

@@ -300,9 +300,9 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """A copy of all that training needs to go on, by name (`Group.state`), on the CPU."""
         of_groups = [group.state() for group in self.groups]
-        step = of_groups[0]["step"].cpu().clone()  # the same in all groups
-        names = of_groups[0].keys() - {"step"}
-        return {name: torch.cat([of_group[name] for of_group in of_groups]).cpu() for name in names} | {"step": step}
+        names = [name for name in of_groups[0] if name != "step"]
+        state = {name: torch.cat([of_group[name] for of_group in of_groups]).cpu() for name in names}
+        return state | {"step": of_groups[0]["step"].cpu().clone()}  # the same in all groups
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Goes back to what `state` returned earlier; raises a RunError where that does not fit these models."""
