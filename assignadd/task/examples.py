@@ -9,6 +9,7 @@ from torch import Tensor
 from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import tuple_values
 from assignadd.task.positions import fixed_positions, operand_slots
+from assignadd.task.randomness import Stream, digit, words
 from assignadd.task.text import ParseError, assignments, parse
 from assignadd.task.vocabulary import Vocabulary
 
@@ -47,7 +48,18 @@ def fitted(text: str, task: Task) -> list[int] | None:
         word_of[variable] = letter if letter in task.variables else next(unused_letters)
     assigned = [f"{word_of[name]}={word_of[number]}" for name, number in values.items() if name in variables]
     question = f"{task.sign.join(word_of[operand] for operand in operands)}=?"
-    return parse(", ".join([*assigned, question]), task, PADDING)
+    return padded(parse(", ".join([*assigned, question]), task), task, PADDING)
+
+
+def padded(tokens: list[int], task: Task, seed: int) -> list[int]:
+    """The sequence with each PAD in a random gap between assignments, uniformly and independently, as in training."""
+    pad, prefix = Vocabulary(task).pad, tokens[: task.prefix]
+    assigned = [token for token in prefix if token != pad]
+    word_of_each_pad = words(seed, Stream.PADDING, 0, torch.arange(len(prefix) - len(assigned)), 1)[0]
+    gap_of_each_pad, _ = digit(word_of_each_pad, len(assigned) // 2 + 1)
+    for gap in sorted(gap_of_each_pad.tolist(), reverse=True):  # so that what is before the gap is in its place
+        assigned.insert(2 * gap, pad)
+    return assigned + tokens[task.prefix :]
 
 
 def exchanged(tokens: list[int], a: int, b: int) -> list[int]:

@@ -30,17 +30,13 @@ class ParseError(UserError, ValueError):
         super().__init__(f"column {column}: expected {expected}, got {repr(beginning) if word else 'the end'}")
 
 
-def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[int]:  # noqa: B008 (Task is frozen)
-    """The T tokens of a sequence in either form.
-
-    PADs are added at the front if there are fewer than T tokens. In the text form `padding` can be a seed; each PAD is
-    then in one of the gaps between assignments, uniformly and independently, as in training.
-    """
+def parse(text: str, task: Task = Task()) -> list[int]:  # noqa: B008 (Task is frozen)
+    """The T tokens of a sequence in either form, with PADs at the front if there are fewer."""
     if not text.strip():
         operands = ["a", *["0"] * (task.operands - 1)]
         raise ParseError(1, f"a sequence such as a=1, {task.sign.join(operands)}=?", "")
     if re.search(TEXT_FORM.format(re.escape(task.sign)), text):
-        return _read_text(_Reader(text, TEXT_WORD, task), padding)
+        return _read_text(_Reader(text, TEXT_WORD, task))
     return _read_tokens(_Reader(text, TOKEN_WORD, task))
 
 
@@ -183,35 +179,18 @@ class _Reader:
         return [self.vocabulary.plus, *operands, self.vocabulary.equals]
 
 
-def _read_text(reader: _Reader, padding: int | None) -> list[int]:
-    """The T tokens of a sequence in the text form `v=n, v=n, ..., x+y=?`; `padding` is a seed, as in `parse`."""
-    assigned: list[list[int]] = []
+def _read_text(reader: _Reader) -> list[int]:
+    """The T tokens of a sequence in the text form `v=n, v=n, ..., x+y=?`."""
+    assigned: list[int] = []
     while not reader.is_at_query():
-        assigned.append(reader.assignment("="))
+        assigned += reader.assignment("=")
         reader.take([","], f"',' and then {reader.query_in_words}")
     if not assigned:
         raise reader.error(f"an assignment such as a=1 before {reader.query_in_words}")
     query = reader.query_tokens(reader.task.sign)
     reader.take(["?", ""], "'?' or the end")
     reader.take([""], f"nothing after {reader.query_in_words}")
-    gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
-    prefix: list[int] = []
-    for gap, assignment in zip(gaps, [*assigned, []], strict=True):  # no assignment follows the last gap
-        prefix += [reader.vocabulary.pad] * gap + assignment
-    return prefix + query
-
-
-def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
-    """The number of PADs before each assignment and after the last: all in the first gap, or random with a seed."""
-    if padding is None:
-        return [n_pads] + [0] * (n_gaps - 1)
-    import torch  # imported here, so that torch is not loaded without a padding seed
-
-    from assignadd.task.randomness import Stream, digit, words
-
-    word_of_each_pad = words(torch.tensor(padding), Stream.PADDING, torch.tensor(0), torch.arange(n_pads), 1)[0]
-    gap_of_each_pad, _ = digit(word_of_each_pad, n_gaps)
-    return torch.bincount(gap_of_each_pad, minlength=n_gaps).tolist()
+    return [reader.vocabulary.pad] * (reader.task.prefix - len(assigned)) + assigned + query
 
 
 def _read_tokens(reader: _Reader) -> list[int]:

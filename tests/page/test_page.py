@@ -14,6 +14,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.page.folder import circuits
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.examples import padded
 from assignadd.task.splits import pair_split
 from assignadd.task.text import parse, render
 from tests.page.numbers import rounded
@@ -219,7 +220,7 @@ def test_a_prompt_is_stepped_through(tab):
 
 def test_padding_is_rolled_as_the_package_rolls_it(tab):
     page = tab(address(p=SUM, r="17"))
-    assert page.locator("#ask").get_attribute("data-tokens") == " ".join(map(str, parse(SUM, TASK, padding=17)))
+    assert page.locator("#ask").get_attribute("data-tokens") == " ".join(map(str, padded(parse(SUM, TASK), TASK, 17)))
     before = page.locator("#ask").get_attribute("data-tokens")
     page.get_by_text("Tokens, one by one").click()
     for _ in range(3):  # a roll may fall as the one before

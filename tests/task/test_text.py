@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from assignadd.config import PRESETS, Task
+from assignadd.task.examples import padded
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import ParseError, answer, operand_values, parse, render, render_tokens
@@ -195,28 +196,25 @@ def test_limits_come_from_the_task():
 
 def test_padding_by_seed_is_repeatable_and_keeps_the_text():
     text = "c=1, b=17, b+19=?"
-    layouts = {tuple(parse(text, padding=seed)) for seed in range(50)}
+    tokens = parse(text)
+    layouts = {tuple(padded(tokens, Task(), seed)) for seed in range(50)}
     assert len(layouts) > 15
     assert {render(tokens, Task()) for tokens in layouts} == {text}
-    assert parse(text, padding=3) == parse(text, padding=3) != parse(text)
+    assert padded(tokens, Task(), 3) == padded(tokens, Task(), 3) != tokens
 
 
 def test_padding_by_seed_puts_pads_into_every_gap():
     gaps = np.zeros(3)
     for seed in range(500):
-        tokens = parse("c=1, b=17, b+19=?", padding=seed)
+        tokens = padded(parse("c=1, b=17, b+19=?"), Task(), seed)
         at_c, at_b = tokens.index(C), tokens.index(B)
         gaps += [at_c, at_b - at_c - 2, 12 - at_b - 2]
     assert gaps.sum() == 4000 and stats.chisquare(gaps).pvalue > 1e-3
 
 
 def test_a_full_prefix_has_no_pad_to_place():
-    text = "a=1, b=2, c=3, d=4, e=5, f=6, a+f=?"
-    assert parse(text, padding=0) == parse(text)
-
-
-def test_the_token_form_keeps_its_pads_under_any_padding():
-    assert parse("c 1 . + c 2 =", padding=5) == parse("c 1 . + c 2 =")
+    tokens = parse("a=1, b=2, c=3, d=4, e=5, f=6, a+f=?")
+    assert padded(tokens, Task(), 0) == tokens
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
@@ -227,7 +225,7 @@ def test_sampled_sequences_round_trip(preset):
         assert parse(render_tokens(tokens, task), task) == tokens
         assert answer(tokens, task) == label
         text = render(tokens, task)
-        assert render(parse(text, task), task) == text and answer(parse(text, task, padding=1), task) == label
+        assert render(parse(text, task), task) == text and answer(padded(parse(text, task), task, 1), task) == label
 
 
 @st.composite
@@ -250,11 +248,11 @@ def sequences(draw):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(sequences(), st.none() | st.integers(0, 2**63 - 1), st.sampled_from(["", " ", "  \t"]))
+@given(sequences(), st.integers(0, 2**63 - 1), st.sampled_from(["", " ", "  \t"]))
 def test_any_sequence_round_trips_in_both_forms(sequence, padding, space):
     task, values, first, second = sequence
     words = [w for v, n in values.items() for w in (v, "=", str(n), ",")] + [first, "+", second, "=", "?"]
-    tokens = parse(space.join(words), task, padding)
+    tokens = padded(parse(space.join(words), task), task, padding)
     assert len(tokens) == task.length
     assert render(tokens, task) == ", ".join(f"{v}={n}" for v, n in values.items()) + f", {first}+{second}=?"
     assert parse(render_tokens(tokens, task), task) == tokens
@@ -274,6 +272,6 @@ def test_any_text_is_parsed_or_raises_a_one_line_error(text):
         assert len(tokens) == 16 and parse(render_tokens(tokens, Task())) == tokens
 
 
-def test_text_without_a_padding_seed_needs_no_torch():
+def test_text_is_read_without_torch():
     code = "import sys; from assignadd.task.text import parse; parse('c=1, c+2=?'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
