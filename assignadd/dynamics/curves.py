@@ -103,16 +103,12 @@ NORMAL = 1.4826
 class Spike:
     """A visible rise from a plateau at `low` to one at `high`, higher than all before it; when it was, in steps."""
 
-    before: int
-    """The last evaluation before the steepest step of the rise."""
-    after: int
-    """The first evaluation after the steepest step."""
+    before: int  # the last evaluation before the steepest step of the rise
+    after: int  # the first evaluation after the steepest step
     low: float
     high: float
-    begin: int
-    """The last evaluation with at most 10 % of the rise."""
-    end: int
-    """The first evaluation with at least 90 % of the rise."""
+    begin: int  # the last evaluation with at most 10 % of the rise
+    end: int  # the first evaluation with at least 90 % of the rise
 
     @property
     def rise(self) -> float:

@@ -118,12 +118,10 @@ class Phases:
     addition: Onset | None
     binding: Onset | None
     refinement: Onset | None
-    first_spike: Spike | None
-    """The largest rise of the sets with variables (none banned) after addition came."""
+    first_spike: Spike | None  # the largest rise of the sets with variables (none banned) after addition came
     second_spike: Spike | None
     """The last rise of the sets with banned slots of at least .05 that begins before refinement came."""
-    binds: bool
-    """Whether the network binds in the end."""
+    binds: bool  # whether the network binds in the end
     trained: Onset | None
     """At least 95 % on trained sums with one and with two variables (THRESHOLD): the end of the second phase."""
 
@@ -212,12 +210,9 @@ class LateVariable:
 
     variable: str
     slot: str
-    banned: bool
-    """Whether training never put it there."""
-    onset: int | None
-    """The step from which at least half of its sums are right to stay; None for never."""
-    spike: Spike | None
-    """The largest rise of its accuracy."""
+    banned: bool  # whether training never put it there
+    onset: int | None  # the step from which at least half of its sums are right to stay; None for never
+    spike: Spike | None  # the largest rise of its accuracy
 
 
 def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:

@@ -38,14 +38,10 @@ if TYPE_CHECKING:
     import polars
 
 MODEL, SEED = "model", "seed"
-Columns = dict[str, np.ndarray]
-"""Values at each checkpoint, by the name of the column; `step` is one of them."""
-CHUNK = 8
-"""Checkpoints in memory at once."""
-Listener = Callable[[int, int], None]
-"""Is told how many checkpoints are measured, and of how many in all."""
-Read = Callable[[Sequence[int]], Stack]
-"""Returns the checkpoints of one model at these steps, as a stack."""
+Columns = dict[str, np.ndarray]  # values at each checkpoint, by the name of the column; `step` is one of them
+CHUNK = 8  # checkpoints in memory at once
+Listener = Callable[[int, int], None]  # is told how many checkpoints are measured, and of how many in all
+Read = Callable[[Sequence[int]], Stack]  # returns the checkpoints of one model at these steps, as a stack
 
 
 def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) -> Columns:

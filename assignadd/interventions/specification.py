@@ -39,13 +39,11 @@ class Replace:
 
     action: str
     hook: str
-    positions: tuple[Place, ...] | None = None
-    """Roles or positions; None for all."""
+    positions: tuple[Place, ...] | None = None  # roles or positions; None for all
     neurons: tuple[int, ...] | None = None
     frequencies: tuple[int, ...] | None = None
     """At the MLP the neurons with these best frequencies, at hook_embed these Fourier components of the numbers."""
-    source: str | None = None
-    """The other prompt of a patch."""
+    source: str | None = None  # the other prompt of a patch
 
 
 @dataclass(frozen=True)

@@ -27,24 +27,19 @@ from assignadd.task.vocabulary import Vocabulary
 class Groups(NamedTuple):
     """The groups of each sequence: first those of the operands, then those of distractors; some may be empty."""
 
-    links: Int[Tensor, "*M groups B"]
-    """How many links the variable at the end is away from the number at the beginning."""
-    twice: Int[Tensor, "*M groups B"]
-    """1 where the variable at the end is assigned twice."""
+    links: Int[Tensor, "*M groups B"]  # how many links the variable at the end is away from the number at the beginning
+    twice: Int[Tensor, "*M groups B"]  # 1 where the variable at the end is assigned twice
     n_before: Int[Tensor, "*M groups B"]
     """How many assignments of the group come before the one that does not count, if there is one."""
-    size: Int[Tensor, "*M groups B"]
-    """The number of assignments; 0 for the group of an operand that is a literal."""
+    size: Int[Tensor, "*M groups B"]  # the number of assignments; 0 for the group of an operand that is a literal
 
 
 class Placed(NamedTuple):
     """Which assignment of which group stands at each place of a sequence; without meaning from the n-th place on."""
 
     group: Int[Tensor, "*M most B"]
-    link: Int[Tensor, "*M most B"]
-    """Its number in the chain, 0 for the one with the number."""
-    is_end: Bool[Tensor, "*M most B"]
-    """Whether it is the last of its chain."""
+    link: Int[Tensor, "*M most B"]  # its number in the chain, 0 for the one with the number
+    is_end: Bool[Tensor, "*M most B"]  # whether it is the last of its chain
     does_not_count: Bool[Tensor, "*M most B"]
     """Whether it is the earlier assignment of the variable at the end, which is not part of the chain."""
 

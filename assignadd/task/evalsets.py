@@ -13,8 +13,7 @@ from typing import Literal
 
 from assignadd.config import Task
 
-LITERAL = -1
-"""A number in an operand slot, where the number of a variable could be."""
+LITERAL = -1  # a number in an operand slot, where the number of a variable could be
 
 
 def kinds(task: Task) -> range:
@@ -67,8 +66,7 @@ class EvalSet:
     n_banned: int | None = 0
     in_slots: tuple[int | None, ...] = ()
     """The variable (by its number) that must be in each slot; None, as where the tuple ends, for any operand."""
-    operands: int = 2
-    """The number of operands that the label speaks of."""
+    operands: int = 2  # the number of operands that the label speaks of
     links: int | None = None
     """How many links every variable among the operands is away from its number (None: as the task draws it)."""
     rebound: bool | None = None

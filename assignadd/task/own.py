@@ -32,13 +32,10 @@ from assignadd.task.randomness import Stream, words
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.user_file import Source, source_of, user_object
 
-NAME = "TASK"
-"""The name that a file gives its task."""
+NAME = "TASK"  # the name that a file gives its task
 ATTRIBUTES = ("n_tokens", "length", "n_answers", "sets", "draw")
-TRAIN = "train"
-"""The set of the training sequences."""
-ROWS_TRIED = 8
-"""Sequences of each set that are drawn when a task is registered."""
+TRAIN = "train"  # the set of the training sequences
+ROWS_TRIED = 8  # sequences of each set that are drawn when a task is registered
 
 
 class RandomWords:
@@ -56,8 +53,7 @@ class RandomWords:
         row, seeds, steps = torch.broadcast_tensors(row, torch.as_tensor(seed), step)
         self._row, self._seed, self._step = row.flatten(), seeds.flatten(), steps.flatten()  # (B,) each
         self._stream = stream
-        self._blocks_drawn = 0
-        """How many blocks of four random words each sequence has used."""
+        self._blocks_drawn = 0  # how many blocks of four random words each sequence has used
 
     def __len__(self) -> int:
         """The number of sequences, B."""
@@ -103,14 +99,10 @@ class RandomWords:
 class OwnTask(Protocol):
     """A task of the user's: its sizes, the names of its evaluation sets, and a function that draws sequences."""
 
-    n_tokens: Any
-    """Token ids are 0..n_tokens-1."""
-    length: Any
-    """Tokens in a sequence."""
-    n_answers: Any
-    """Answers are 0..n_answers-1."""
-    sets: Any
-    """The names of the evaluation sets."""
+    n_tokens: Any  # token ids are 0..n_tokens-1
+    length: Any  # tokens in a sequence
+    n_answers: Any  # answers are 0..n_answers-1
+    sets: Any  # the names of the evaluation sets
 
     def draw(self, words: RandomWords, set: str, /) -> tuple[Tensor, Tensor]:
         """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
@@ -123,8 +115,7 @@ class Registered(NamedTuple):
     source: Source
 
 
-_registered: dict[TaskFile, Registered] = {}
-"""The tasks that the user has named to this process."""
+_registered: dict[TaskFile, Registered] = {}  # the tasks that the user has named to this process
 
 
 def register(task: OwnTask | str | Path) -> TaskFile:

@@ -25,8 +25,7 @@ class Roles:
     operand slot of a literal."""
     values: Int[Tensor, "*M B k"]
     is_variable: Bool[Tensor, "*M B k"]
-    assigned: Bool[Tensor, "*M B T"]
-    """A mask of the numbers in the prefix, each assigned to the variable before it."""
+    assigned: Bool[Tensor, "*M B T"]  # a mask of the numbers in the prefix, each assigned to the variable before it
     variable_positions: Int[Tensor, "*M B k"]
     """The position where each operand's variable is assigned (for the last time); -1 for a literal."""
 
@@ -144,8 +143,7 @@ SINGLE_ROLES = (
     "equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable",
 )  # fmt: skip
 ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
-Place = str | int
-"""A role, or a position counted from 0."""
+Place = str | int  # a role, or a position counted from 0
 
 
 class Positions:

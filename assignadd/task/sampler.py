@@ -57,15 +57,12 @@ class SamplingTables:
     seeds: Int[Tensor, " M"]
     thresholds: Int[Tensor, "M kinds_1"]
     """The kind of a sequence is the number of thresholds that its first random word reaches."""
-    kinds: Int[Tensor, "kinds 2"]
-    """For each kind, where its choices of operands begin, and how many there are."""
+    kinds: Int[Tensor, "kinds 2"]  # for each kind, where its choices of operands begin, and how many there are
     choices: Int[Tensor, "n k2"]
     """For each choice of operands: the numbers of its variables in increasing order (V where there are fewer than k),
     then the tokens of the operands (not used for a literal)."""
-    n_pairs: Int[Tensor, " M"]
-    """The number of tuples of values of each model."""
-    pairs: Int[Tensor, "M P k1"]
-    """The values of each tuple, and its answer."""
+    n_pairs: Int[Tensor, " M"]  # the number of tuples of values of each model
+    pairs: Int[Tensor, "M P k1"]  # the values of each tuple, and its answer
     new_words: tuple[int, ...]
     """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
     (`randomness.word_of_each_draw`)."""

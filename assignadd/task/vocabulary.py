@@ -10,14 +10,10 @@ from assignadd.config import Task
 class Sizes(NamedTuple):
     """The sizes of a task that a network has to know."""
 
-    n_tokens: int
-    """K: token ids are 0..n_tokens-1."""
-    length: int
-    """T: tokens in a sequence."""
-    n_answers: int
-    """N: answers are 0..n_answers-1."""
-    everywhere: bool = False
-    """Whether there may be an answer at any position; if not, it is at the last one."""
+    n_tokens: int  # K: token ids are 0..n_tokens-1
+    length: int  # T: tokens in a sequence
+    n_answers: int  # N: answers are 0..n_answers-1
+    everywhere: bool = False  # whether there may be an answer at any position; if not, it is at the last one
 
 
 def sizes_of(task: Task) -> Sizes:

@@ -49,8 +49,7 @@ class CapturedStep:
         # The steps whose sequences are drawn together. Step s has place s % steps_ahead in the buffers.
         sequences_ahead = OWN_TOKENS_AHEAD // T if is_own else SEQUENCES_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (batch_size * M)))
-        self._start: int | None = None
-        """The first step whose sequences are in the buffers."""
+        self._start: int | None = None  # the first step whose sequences are in the buffers
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)
         # (steps, M, B, T), with sequences last in memory, as kernels on a GPU read them.
         self._tokens = torch.zeros(self.steps_ahead, M, T, batch_size, dtype=dtype, device=step.device).mT

@@ -35,12 +35,10 @@ class TrainingProgress:
     """The state of a training, which a listener is told at the start and after every beat (`BEAT` steps)."""
 
     step: int
-    losses: list[float]
-    """The loss of each model on its last batch."""
+    losses: list[float]  # the loss of each model on its last batch
     rows: list[dict[str, Any]] = field(default_factory=list)
     """The rows of the latest evaluation, one for each model (`Trainer.evaluate`)."""
-    notes: list[str] = field(default_factory=list)
-    """Lines on what is damaged in the folder, and what follows from it."""
+    notes: list[str] = field(default_factory=list)  # lines on what is damaged in the folder, and what follows from it
 
 
 Listener = Callable[[TrainingProgress], None]
