@@ -172,8 +172,8 @@ def _spike(steps: np.ndarray, values: np.ndarray, i_foot: int, i_steepest: int, 
     low, high = levels
     i_begin = np.flatnonzero(values[:i_foot] <= low + RISES_FROM * (high - low))[-1]
     i_end = i_steepest + np.flatnonzero(values[i_steepest:] >= low + RISES_TO * (high - low))[0]
-    before, after, begin, end = (int(steps[i]) for i in (i_steepest - 1, i_steepest, i_begin, i_end))
-    return Spike(before, after, low, high, begin, end)
+    before, after = int(steps[i_steepest - 1]), int(steps[i_steepest])
+    return Spike(before, after, low, high, begin=int(steps[i_begin]), end=int(steps[i_end]))
 
 
 def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
 from assignadd.task.positions import operand_names
 from assignadd.task.sampler import EmptySetError
-from assignadd.task.splits import distinct_sums
+from assignadd.task.splits import pair_mask
 
 SLOTS = ("first", "second")
 
@@ -58,7 +58,9 @@ def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
     """
     if evalset.pair not in HELD_OUT_CLASSES:
         return None
-    n_pairs = distinct_sums(seen, evalset.pair)
+    n_pairs = int(pair_mask(seen, evalset.pair).sum())
+    if evalset.pair == "neither_order":  # it has n + m and m + n of each pair
+        n_pairs //= 2
     return n_pairs if n_pairs < n else None
 
 

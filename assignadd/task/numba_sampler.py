@@ -47,8 +47,7 @@ compiled = partial(with_stored_code, sources=[Path(__file__), Path(__file__).wit
 
 # The tables of a `Sampler`, its sizes and its token ids, as compiled code takes them.
 Law = namedtuple(
-    "Law",
-    "stream thresholds kinds choices n_pairs pairs new_words N V most prefix k plus equals pad first_variable",
+    "Law", "stream thresholds kinds choices n_pairs pairs new_words N V most prefix k plus equals pad first_variable"
 )
 
 

@@ -82,9 +82,3 @@ def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
     if kind not in masks:
         raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
     return masks[kind]
-
-
-def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
-    """The number of pairs of one kind, with n + m and m + n counted once where the kind always has both."""
-    n_pairs = int(pair_mask(seen, kind).sum())
-    return n_pairs // 2 if kind == "neither_order" else n_pairs

@@ -1,8 +1,7 @@
 """Sequences of the task on a GPU, in one kernel: the integers of `assignadd.task.sampler`.
 
-A program draws a block of one model's sequences for one step. Arrays of a sequence that are indexed by a drawn number
-(assignments, variables, positions) are columns of a matrix with a row for each sequence, and are read and written by
-comparing column numbers.
+A program draws a block of one model's sequences for one step. What a drawn number is an index into (assignments,
+variables, positions) is a matrix with a row for each sequence, read and written by comparing column numbers.
 """
 
 from __future__ import annotations
@@ -16,15 +15,13 @@ from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences that one program draws.
-ROWS = 128
+ROWS = 128  # sequences that one program draws
 
 
 class CompiledSampler:
     """Draws sequences in one kernel from the tables of a `Sampler`. Steps and rows are below 2^32."""
 
     def __init__(self, tables: SamplingTables):
-        """Copies the tables into the tensors and constants that the kernel takes."""
         task, vocabulary = tables.task, Vocabulary(tables.task)
         most, stream = task.max_assignments, tables.stream
         self.length, self.seeds = task.length, tables.seeds
@@ -85,10 +82,7 @@ def random_word(row, step, k0, k1, stream: tl.constexpr, index: tl.constexpr):
 
 @triton.jit
 def digit(word, bound, row, step, k0, k1, stream: tl.constexpr, new_word: tl.constexpr):
-    """A uniform integer below `bound`, and what remains of the random word that it was drawn from.
-
-    That is word number `new_word`, or where this is 0, `word`: what remained at the draw before.
-    """
+    """A uniform integer below `bound` from random word `new_word` (0: from `word`), and what remains of the word."""
     if new_word > 0:
         word = random_word(row, step, k0, k1, stream, new_word)
     bound = tl.zeros_like(word) + bound.to(tl.uint32)
@@ -114,8 +108,7 @@ def draw_sequences(
 
     NEW_WORDS[i] is the random word that draw i begins; 0 if it uses what the last draw left. The draws are in the order
     of `Sampler._bounds`: the number of assignments, K slots, the choice of operands, their values, PREFIX - 2 PADs,
-    MOST distractors' variables, MOST numbers. MOST_COLUMNS, V_COLUMNS and T_COLUMNS are the numbers of columns of
-    matrices with a row for each sequence, powers of two.
+    MOST distractors' variables, MOST numbers. The numbers of columns of matrices are powers of two.
     """
     m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)  # the model, the step
     b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # the sequences of the block

@@ -28,9 +28,9 @@ MOST_STEPS_AHEAD = 64
 class CapturedStep:
     """Training steps by replaying graphs.
 
-    `step` holds the number of the step on the device. `take` trains on a batch and adds one to `step`; `sampler` draws
-    a batch of `batch_size` sequences of these sizes for each model, which are stored as `dtype`. A task of the user's
-    own draws outside of the graphs: its code may wait for the device.
+    `step` holds the number of the step on the device, and `take` trains on a batch and adds one to it. `sampler` draws
+    `batch_size` sequences of these sizes for each model, which are stored as `dtype`; a task of the user's own draws
+    outside of the graphs, as its code may wait for the device.
     """
 
     def __init__(
@@ -42,7 +42,6 @@ class CapturedStep:
         dtype: torch.dtype,
         take: Callable[[Batch], None],
     ):
-        """Makes the buffers for tokens and labels, and captures the graphs."""
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T = len(sampler.seeds), sizes.length
         is_own = isinstance(sampler, UserSampler)
