@@ -91,12 +91,9 @@ PENALTY = 0.02
 PENALTY_OF_64 = 0.1
 # A rise lasts from the first to the second of these shares of the way between its plateaus.
 RISES_FROM, RISES_TO = 0.1, 0.9
-# Rises with a plateau of fewer steps between them are one (the paper's second spike takes 1,500 steps).
-GATHERED = 1500
-# A rise is visible if it is this many times as large as the scatter on the plateaus on both sides.
-VISIBLE = 3.0
-# The standard deviation of normal noise, divided by its median absolute deviation.
-NORMAL = 1.4826
+GATHERED = 1500  # rises with a plateau of fewer steps between them are one (the paper's second spike takes 1,500 steps)
+VISIBLE = 3.0  # a rise is visible if it is this many times as large as the scatter on the plateaus on both sides
+NORMAL = 1.4826  # the standard deviation of normal noise, divided by its median absolute deviation
 
 
 @dataclass(frozen=True)

@@ -217,8 +217,7 @@ class Sampler:
         n_taken = torch.zeros_like(n)
         slots: list[Tensor] = []
         for i in range(self.task.operands):
-            # A literal draws too: where no slot is free, from one.
-            slot = draw.below((n - n_taken).clamp(min=1))
+            slot = draw.below((n - n_taken).clamp(min=1))  # a literal draws too: where no slot is free, from one
             # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on.
             for taken_slot in torch.stack(slots).sort(0).values if slots else ():
                 slot = slot + (slot >= taken_slot)
