@@ -84,8 +84,8 @@ class RandomWords:
         if not places or not 0 <= min(places) <= max(places) < n:
             raise UserError(f"words.in_fixed_order({n}, {places}): expected places from 0 to {n - 1}")
         seeds, seed_of_row = self._seed.unique(return_inverse=True)
-        step, numbers = torch.zeros_like(seeds[:1]), torch.arange(n, device=self.device)
-        orders = words(seeds[:, None], Stream.SPLIT, step, numbers, 1)[0].argsort(dim=-1, stable=True)  # (seeds, n)
+        word_of_number = words(seeds[:, None], Stream.SPLIT, 0, torch.arange(n, device=self.device), 1)[0]  # (seeds, n)
+        orders = word_of_number.argsort(dim=-1, stable=True)
         return orders[seed_of_row, places.start + places.step * (self._row % len(places))]
 
     def _next(self, n: int) -> Tensor:
@@ -213,8 +213,8 @@ class UserSampler:
         self._set = set or TRAIN
         self._stream = Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
+        # The batches for which no random numbers were drawn, the same at every step, (M, B, ...), by (rows, first row).
         self._fixed: dict[tuple[int, int], Batch] = {}
-        """The batches that are the same at every step, (M, B, ...), by their numbers of rows and first rows."""
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""

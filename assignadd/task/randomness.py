@@ -83,7 +83,8 @@ def philox(
 
 def words(seed: Tensor | int, stream: Stream, step: Tensor | int, row: Tensor, n: int, first_block: int = 0) -> Tensor:
     """n random 32-bit words for every (seed, step, row), (n, ...), from block `first_block` (of four words) on."""
-    seed, step = torch.as_tensor(seed), torch.as_tensor(step)
+    seed = torch.as_tensor(seed, device=row.device)
+    step = torch.as_tensor(step, device=row.device)
     n_blocks = (n + 3) // 4
     shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
     block = torch.arange(first_block, first_block + n_blocks, device=row.device)
