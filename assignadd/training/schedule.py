@@ -90,7 +90,6 @@ class SlotScores:
         self._until = per_model([o.slot_score_until for o in optims])
         self._slots = slice(task.prefix + 1, task.length - 1)  # the operands: after `+`, before `=`
         self._first_variable = vocabulary.first_variable
-        self._after_variables = vocabulary.first_variable + task.n_vars
         self._n_tokens, self._n_rows = vocabulary.size, vocabulary.size + task.length
 
     def add(
@@ -105,7 +104,7 @@ class SlotScores:
         scores = torch.where(is_active, self._scores, 0).to(attention.dtype)
         scores = scores.view(-1, *[1] * (tokens.dim() - 1))  # (M, 1, 1), or (1, 1) for one model
         operands = tokens[..., self._slots].long()  # (..., B, operands)
-        is_variable = (operands >= self._first_variable) & (operands < self._after_variables)
+        is_variable = operands >= self._first_variable
         # Views of what `=` attends to: by position (..., B, T), and by row (..., B, C).
         of_equals, of_rows = attention[..., -1, :], usage[..., : self._n_rows]
         # The softmax again: a weight w becomes w e^score = w + w expm1(score), and all, whose sum was 1, are divided by
