@@ -53,7 +53,7 @@ def _on_cpu(config: Config, seconds: float) -> Output:
             "backend": _backend(config, "cpu"),
             "threads": {str(n): speed.on_threads(config, n, seconds) for n in range(1, min(cores, 2) + 1)},
             "sampler_per_second": speed.sampler_rate(config, seconds),
-            **speed.evaluation(config, seconds),
+            **speed.evaluation_rate(config, seconds),
             # by the number of models, milliseconds per model and step
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),

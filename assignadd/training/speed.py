@@ -151,7 +151,7 @@ def sampler_rate(config: Config, seconds: float) -> float:
     return 1000 * len(steps) * batch / ms
 
 
-def evaluation(config: Config, seconds: float) -> dict[str, float]:
+def evaluation_rate(config: Config, seconds: float) -> dict[str, float]:
     """Sequences a second that one thread answers and marks, and the time over that of its matrix products."""
     prepare("cpu", 1, config)
     exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
