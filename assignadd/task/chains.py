@@ -28,7 +28,7 @@ class Groups(NamedTuple):
     """The groups of each sequence: first those of the operands, then those of distractors; some may be empty."""
 
     links: Int[Tensor, "*M groups B"]  # how many links the variable at the end is away from the number at the beginning
-    twice: Int[Tensor, "*M groups B"]  # 1 where the variable at the end is assigned twice
+    twice: Bool[Tensor, "*M groups B"]  # whether the variable at the end is assigned twice
     n_before: Int[Tensor, "*M groups B"]
     """How many assignments of the group come before the one that does not count, if there is one."""
     size: Int[Tensor, "*M groups B"]  # the number of assignments; 0 for the group of an operand that is a literal
@@ -103,7 +103,7 @@ class Chains:
         group = self._shuffled(groups.size, n, draw)  # (..., most, B)
         places = range(self.task.max_assignments)
         n_earlier = torch.stack([(group[..., :i, :] == group[..., i : i + 1, :]).sum(-2) for i in places], -2)
-        is_twice, n_before = groups.twice.gather(-2, group) > 0, groups.n_before.gather(-2, group)
+        is_twice, n_before = groups.twice.gather(-2, group), groups.n_before.gather(-2, group)
         does_not_count = is_twice & (n_earlier == n_before)
         link = n_earlier - (is_twice & (n_earlier > n_before)).long()  # without the assignment that does not count
         is_end = ~does_not_count & (link == groups.links.gather(-2, group))
@@ -113,8 +113,8 @@ class Chains:
         """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
         last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])  # of each chain
         before = []
-        at_each_place = [part.split(1, -2) for part in (placed.group, variables, placed.does_not_count)]
-        for group, variable, does_not_count in zip(*at_each_place, strict=True):  # (..., 1, B) each
+        places = zip(placed.group.split(1, -2), variables.split(1, -2), placed.does_not_count.split(1, -2), strict=True)
+        for group, variable, does_not_count in places:  # (..., 1, B) each
             before.append(last_variable.gather(-2, group))
             last_variable.scatter_(-2, group, torch.where(does_not_count, before[-1], variable))
         return torch.cat(before, -2), last_variable.gather(-2, placed.group)
@@ -147,8 +147,8 @@ class Chains:
         if twice is not None:
             is_twice = torch.full_like(is_twice, twice)
         n_before = draw.below(n_links + 1)
-        size = torch.where(available > 0, n_links + 1 + is_twice.long(), 0)
-        return Groups(n_links, is_twice.long(), n_before, size)
+        size = torch.where(available > 0, n_links + 1 + is_twice, 0)
+        return Groups(n_links, is_twice, n_before, size)
 
     def _shuffled(self, size: Int[Tensor, "*M groups B"], n: Tensor, draw: Digits) -> Int[Tensor, "*M most B"]:
         """The group of each assignment, in a random order of the first n (Fisher-Yates)."""
