@@ -110,6 +110,7 @@ class NamedSet(EvalSet):
 
 
 def _count(links: int) -> str:
+    """A number of links in words."""
     return "1 link" if links == 1 else f"{links} links"
 
 

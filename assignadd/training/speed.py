@@ -61,14 +61,18 @@ def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
 
 
 def _table_products(config: Config, B: int, device: str) -> int:
-    """Multiplications of a forward pass of B sequences by the tables, as `table_forward` computes them."""
+    """Multiplications of a forward pass of B sequences by the tables, as `table_forward` computes them.
+
+    Letters are those of the glossary (docs/names.md); H heads have the width dh.
+    """
     model, N = config.model, config.task.modulus
     d, H, dh, h = model.d_model, model.n_heads, model.d_head, model.d_mlp[-1] or 0
     C = Vocabulary(config.task).size + config.task.length
-    of_tables = 3 * C * d * H * dh + H * C * dh * (C + d)  # of layer 1: queries, keys and values; scores, outputs
+    of_tables = 3 * C * d * H * dh  # of layer 1: queries, keys and values
+    of_tables += H * C * dh * C + H * C * dh * d  # its scores; its outputs
     if H == 1:
         of_tables += 2 * d * dh * d + (C + 1) * d * d  # of layer 2: QK and OV; queries
-        of_tables += 2 * C * d * (C + 1) + 2 * C * d * d  # scores of all pairs of rows; outputs
+        of_tables += 2 * C * d * (C + 1) + 2 * C * d * d  # its scores of all pairs of rows; its outputs
         attention = 2 * C * (C + 1) + (3 * C + 1) * d  # scores of layer 2; residual before the MLP
     else:
         n_key_rows = (1 + H) * C
