@@ -91,15 +91,15 @@ class Measure:
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
     """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
 
-    `of_figure` are the fields that say how figures show it. The sample size of a share of numbers is conservative: it
-    is that of the sequences, as numbers in the same sequence are not independent.
+    `of_figure` are the fields that say how figures show it. The sample size is that of the sequences, also for shares
+    of numbers, which are not independent within a sequence.
     """
     measures = []
     for layer in LAYERS:
         # `not_defined` lists the paper's layer alone where a network has one layer; lines of others have short dashes.
         of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
-        in_words = (f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}", unit)
-        measures.append(Measure(*in_words, level, SEQUENCES, **of_figure | of_layer))
+        names = (f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}", unit)
+        measures.append(Measure(*names, level, SEQUENCES, **of_figure | of_layer))
     return measures
 
 

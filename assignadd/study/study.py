@@ -289,12 +289,10 @@ class Study:
         return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
 
     def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
-        """The label of its cell and the settings of every network; `seeds` is another number of networks in a cell.
-
-        A cell that lists the settings of its networks has no more than it lists.
-        """
+        """The label of its cell and the settings of every network; `seeds` is another number of networks in a cell."""
         members = []
         for cell in self.cells:
+            # A cell that lists the settings of its networks has no more than it lists.
             settings_of_networks = cell.models[:seeds] or ({},) * (seeds or self.seeds)
             for i, settings in enumerate(settings_of_networks):
                 members.append((cell.label, Member(self.first_seed + i, {**cell.settings, **settings})))

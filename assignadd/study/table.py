@@ -234,7 +234,9 @@ def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bo
     """
     exams = [last.get(final_column(name)) for name in sets]
     accuracies = [accuracy for accuracy in exams if accuracy is not None]
-    return last["diverged_at"] is None and min(accuracies) >= level if accuracies else None
+    if not accuracies:
+        return None
+    return last["diverged_at"] is None and min(accuracies) >= level
 
 
 def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]:

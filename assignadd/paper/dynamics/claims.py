@@ -1,7 +1,7 @@
 """Claims of sections 1 and 4 and appendix B: the order of the skills, and the routing measures between the spikes.
 
-First come the measures along training that the claims on spikes share. There `along`, `along_spike` and `at` make the
-measure of a claim, a function of a network alone, from a function with more arguments.
+First come measures along training that the claims on spikes use too. A claim's measure is a function of a network;
+`along`, `along_spike` and `at` make one from a function that also takes a spike, steps or other arguments.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BEFORE, AFTER = 0, 1
 
 
 def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """The claim's measure `measure(network, *arguments)`, over all evaluations of training; None with only one."""
+    """A claim's measure that calls `measure(network, *arguments)` if training has several evaluations, and uses all."""
 
     @uses(lambda network: curves_of(network).steps.tolist())
     def measured_along_training(network: Network) -> Measured | None:
@@ -51,10 +51,7 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
 
 
 def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """The claim's measure `measure(network, spike, *arguments)`; None where training has no such spike.
-
-    `which` is the name of a field of `Phases`: `first_spike` or `second_spike`.
-    """
+    """A claim's measure that calls `measure(network, spike, *arguments)` if training has the spike `which`."""
 
     def measured_at_spike(network: Network) -> Measured | None:
         spike: Spike | None = getattr(phases_of(network), which)
@@ -64,10 +61,7 @@ def along_spike(which: str, measure: Callable[..., Measured | None], *arguments:
 
 
 def at(checkpoints: Callable[[Network], Steps], measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """The claim's measure `measure(network, steps, *arguments)`; None where there are no such checkpoints.
-
-    `checkpoints` chooses the steps, as `around_first_spike` does.
-    """
+    """A claim's measure that calls `measure(network, steps, *arguments)` if `checkpoints(network)` gives any steps."""
 
     @uses(checkpoints)
     def measured_at_checkpoints(network: Network) -> Measured | None:
@@ -90,8 +84,8 @@ def around_first_spike(network: Network) -> Steps:
 def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
     """Steps from the onset of the `earlier` sets to that of the `later` ones; None where the later never came.
 
-    An onset is the first step with lasting accuracy of 95 % on all of the sets; where that of the `earlier` ones never
-    came, it counts as the last step.
+    An onset is the first step with lasting accuracy of 95 % on all of the sets; an earlier one that never came counts
+    as the last step.
     """
     last_step = int(curves.steps[-1])
     delay = steps_between(skill_onset(curves, earlier), skill_onset(curves, later), last_step)

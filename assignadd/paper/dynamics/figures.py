@@ -237,8 +237,8 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """Those of the checkpoints `steps` that figure `late` shows: evenly thinned around a spike, and always the two
-    beside it and the two of (c), `ends`. There are at least two on either side, however far."""
+    """The checkpoints of `steps` in figure `late`: evenly thinned around a spike, and the two of (c), `ends`."""
+    # At least two checkpoints on either side, however far.
     i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
     first = min(spike.before - AROUND, steps[max(0, i_before - 1)])
     last = max(spike.after + AROUND, steps[min(len(steps) - 1, i_after + 1)])
