@@ -83,7 +83,7 @@ def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
     everything = (*CLAIMS, *more)
     claims = tuple(_matching(only, everything))
     if not claims and not _is_theory(only or ""):
-        names = [name for claim in everything for name in (claim.id, claim.label)]
+        names = [claim.id for claim in everything] + [claim.label for claim in everything]
         hint = did_you_mean(only, names) or "; `assignadd claims RUN` lists them"
         raise ConfigError("only", only, f"the id or label of a claim{hint}")
     return claims
@@ -142,7 +142,9 @@ def claims(
     `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
-    networks = [network for run in opened for network in networks_of(run, n=n)[0]]
+    networks: list[Network] = []
+    for run in opened:
+        networks += networks_of(run, n=n)[0]  # without the notes on models that diverged
     command = " ".join(["assignadd claims", *(run.address for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(networks, command, only, populations=populations)

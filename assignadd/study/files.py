@@ -98,13 +98,13 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     """
     from assignadd.figure.style import figure, save
 
-    draw, (width, height) = draw_studies, (7.0, sum(_height(table) for table in tables.values()))
+    draw, size = draw_studies, (7.0, sum(_height(table) for table in tables.values()))  # inches
     has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
     if hasattr(module, "draw") and has_every_network and len(tables) == len(_studies_of(module)):
-        draw, (width, height) = module.draw, getattr(module, "SIZE", (7.0, 3.0))
+        draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
     folder, file = folder_inside(folder.parent, folder.name), folder / "figure.svg"
     claim_file(file, lambda data: dark_figure_rules().encode() in data)
-    with figure(width, height) as fig:
+    with figure(*size) as fig:
         draw(tables, fig)
         save(fig, folder / "figure", png=False)
     return file
