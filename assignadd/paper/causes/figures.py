@@ -16,7 +16,7 @@ from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
 from assignadd.palette import BLUE, ORANGE, SHARES, VERMILION
 from assignadd.paper.causes.circuit import REMOVED, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
-from assignadd.stats import wilson
+from assignadd.stats import Measured
 from assignadd.task.evalsets import LABELS
 
 KEPT_GROUP, REMOVED_GROUP = "parts together (+: added to section 5's)", "one part removed"
@@ -87,16 +87,13 @@ def interchange_data(
     """The accuracies of the three kinds of exchange in `EXCHANGED`."""
     columns = [_split_queries(outcomes) for outcomes in (whole, elsewhere, untrained)]
     names = [name for name, outcome in columns[0].items() if outcome.n > 0]
-    intervals = [wilson(column[name].count, column[name].n) for name in names for column in columns]
-    shape = len(names), len(columns)
-    return InterchangeData(
-        alignments=names,
-        exchanged=list(EXCHANGED),
-        accuracy=np.array([[column[name].accuracy for column in columns] for name in names]),
-        low=np.array([interval.low for interval in intervals]).reshape(shape),
-        high=np.array([interval.high for interval in intervals]).reshape(shape),
-        n=np.array([columns[0][name].n for name in names]),
-    )
+    rows = []  # (alignments, exchanged, 3): accuracy, and the ends of its interval
+    for name in names:
+        shares = [Measured.share(column[name].count, column[name].n, "pairs") for column in columns]
+        rows.append([(share.value, share.low, share.high) for share in shares])
+    accuracy, low, high = np.moveaxis(np.array(rows), -1, 0)
+    n = np.array([columns[0][name].n for name in names])
+    return InterchangeData(names, list(EXCHANGED), accuracy, low, high, n)
 
 
 def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
