@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -16,7 +15,7 @@ from assignadd.model.kernels import numba_step
 from assignadd.model.kernels.blas import has_threads, on_threads
 from assignadd.model.kernels.numba_vectors import SOME
 from assignadd.model.kernels.tensor import Moments
-from assignadd.model.stack import Stack, views
+from assignadd.model.stack import Stack
 from assignadd.model.table import Weights
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import Vocabulary
@@ -31,35 +30,14 @@ FEWEST_SEQUENCES = 64
 LINE = 16
 
 
-# The arrays of the compiled step. Matrices are C-contiguous and in single precision, so that every function is compiled
-# once. A name with _T is that of a transposed matrix, one with g_ that of a gradient. docs/names.md, "Words of the fast
-# pass", says what rows, copies and amounts are.
-
-
-class WeightArrays(NamedTuple):
-    """The weights, or their gradients."""
-
-    E: Float32[Array, "K d"]
-    pos: Float32[Array, "T d"]
-    Q1: Float32[Array, "d dh"]
-    K1: Float32[Array, "d dh"]
-    V1: Float32[Array, "d dh"]
-    O1: Float32[Array, "dh d"]
-    Q2: Float32[Array, "d dh"]
-    K2: Float32[Array, "d dh"]
-    V2: Float32[Array, "d dh"]
-    O2: Float32[Array, "dh d"]
-    W_in: Float32[Array, "d h"]
-    W_out: Float32[Array, "h d"]
-    U: Float32[Array, "d N"]
-
-
-# From the shapes of the next three, `_matrices` allocates them. The scores of 2C rows have S columns, of which those
-# after 2C only fill up a vector. n sequences pass at a time.
+# The arrays of the compiled step, besides the weights (`table.Weights`). Matrices are C-contiguous and in single
+# precision, so that every function is compiled once. A name with _T is that of a transposed matrix, one with g_ that of
+# a gradient. docs/names.md, "Words of the fast pass", says what rows, copies and amounts are. `_matrices` allocates the
+# first three classes by the shapes in their types, which `_sizes` explains.
 
 
 class Tables(NamedTuple):
-    """The tables that follow from the weights alone, the same for all sequences."""
+    """The tables that follow from the weights alone, the same for all sequences; or the gradients of some of them."""
 
     rows: Float32[Array, "4*C+1 d"]
     """C embeddings; what OV1 makes of each, C; the constant E_= + P_=, 1; what OV2 makes of the first two, 2C."""
@@ -100,7 +78,7 @@ class Chunk(NamedTuple):
     """The layer-2 score of what layer 1 copies from each position."""
     amounts: Float32[Array, "n 3*T+1"]
     """How much `=` uses of each position's rows: T columns for what layer 2 reads directly, T for what it reads of
-    layer 1's copies, T for layer 1; then 1 (`numba_step.columns_of_amounts`)."""
+    layer 1's copies, T for layer 1; then 1."""
     scores_2: Float32[Array, "n S"]
     """The score that `=` gives to each row in layer 2; after `layer_2_backward`, the gradient."""
     resid_mid: Float32[Array, "n d"]
@@ -135,7 +113,7 @@ class Sums(NamedTuple):
 class Model(NamedTuple):
     """The weights of a model, and what follows from them."""
 
-    weights: WeightArrays
+    weights: Weights
     tables: Tables
     equals: int
     """The token `=`."""
@@ -146,12 +124,12 @@ class Model(NamedTuple):
 class Gradients(NamedTuple):
     """The gradients of a whole batch."""
 
-    weights: WeightArrays
+    weights: Weights
     tables: Tables
     sums: Sums
     """The sums of the first thread, to which those of the other threads are added."""
     all_sums: Float32[Array, "threads numbers"]
-    """The memory of every thread's sums."""
+    """The memory of every thread's sums, a row for each thread."""
 
 
 class Batches(NamedTuple):
@@ -169,20 +147,26 @@ class Batches(NamedTuple):
     """The step whose loss is not finite, after which nothing is trained; -1 where there is none."""
 
 
-class Update(NamedTuple):
-    """The arrays that AdamW reads and writes, of P numbers, and its settings; P = 0 where only gradients are wanted."""
+NO_NUMBERS = np.zeros(0, np.float32)
 
-    weights: Float32[Array, " P"]
-    grad: Float32[Array, " P"]
-    mean: Float32[Array, " P"]
-    square: Float32[Array, " P"]
-    rates: Float64[Array, " steps"]
+
+class Update(NamedTuple):
+    """The arrays that AdamW reads and writes, of P numbers, and its settings.
+
+    By default P is 0: one step, which writes the gradients and updates nothing.
+    """
+
+    weights: Float32[Array, " P"] = NO_NUMBERS
+    grad: Float32[Array, " P"] = NO_NUMBERS
+    mean: Float32[Array, " P"] = NO_NUMBERS
+    square: Float32[Array, " P"] = NO_NUMBERS
+    rates: Float64[Array, " steps"] = np.zeros(1)
     """The learning rate of every step."""
-    weight_decay: float
-    beta1: float
-    beta2: float
-    eps: float
-    first_step: int
+    weight_decay: float = 0.0
+    beta1: float = 0.0
+    beta2: float = 0.0
+    eps: float = 0.0
+    first_step: int = 0
     """How many updates were made before."""
 
 
@@ -205,18 +189,13 @@ class CompiledGradient:
         self.flat = torch.empty_like(stack.flat)
         """The gradient, (1, P)."""
         self._stack = stack
-        self._weights, self._grads = _arrays_of_one(stack.weights), _arrays_of_one(views(stack.config, self.flat))
+        self._weights, self._grads = _arrays_of(stack), _arrays_of(Stack(stack.config, self.flat))
         self._memory: TrainingMemory | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
         """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
         loss, never = self.flat.new_empty(1), torch.full((1,), -1)
-        none = np.zeros(0, np.float32)
-        without_weights = Update(
-            weights=none, grad=none, mean=none, square=none, rates=np.zeros(1),
-            weight_decay=0.0, beta1=0.0, beta2=0.0, eps=0.0, first_step=0,
-        )  # fmt: skip
-        self._run(batch, loss, never, without_weights)
+        self._run(batch, loss, never, Update())
         return loss
 
     def train(
@@ -245,7 +224,7 @@ class CompiledGradient:
     def _run(self, batches: Batch, loss: Tensor, diverged_at: Tensor, update: Update) -> None:
         """Takes a step for each of the update's learning rates by compiled code, on every thread.
 
-        The shapes are checked here: compiled code would read past the end of an array.
+        Raises a ValueError for other shapes: compiled code would read past the end of an array.
         """
         config = self._stack.config
         T, B = config.task.length, batches.tokens.shape[-2]
@@ -266,10 +245,8 @@ class CompiledGradient:
         scale = 1 / math.sqrt(config.model.d_head)
         model = Model(self._weights, memory.tables, Vocabulary(config.task).equals, scale)
         gradients = Gradients(self._grads, memory.g_tables, memory.sums[0], memory.all_sums)
-        arguments = []  # of `train` on each thread
-        for chunk, sums in zip(memory.chunks, memory.sums, strict=True):
-            arguments.append((model, gradients, chunk, sums, arrays, update))
-        on_threads(numba_step.train, arguments)
+        of_threads = zip(memory.chunks, memory.sums, strict=True)
+        on_threads(numba_step.train, [(model, gradients, chunk, sums, arrays, update) for chunk, sums in of_threads])
 
     def _memory_for(self, batch_size: int) -> TrainingMemory:
         """Memory for batches of this size, made anew where the size or torch's number of threads has changed."""
@@ -282,15 +259,14 @@ class CompiledGradient:
 class TrainingMemory:
     """The arrays that a training step writes besides gradients and weights; every thread has its chunk and its sums."""
 
-    def __init__(self, w: WeightArrays, batch_size: int, threads: int):
-        """Allocates the arrays; the arrays of `sums` are in the rows of `all_sums`, one row for each thread."""
+    def __init__(self, w: Weights, batch_size: int, threads: int):
         sizes = _sizes(w, chunk_size(math.ceil(batch_size / threads)))
         self.losses = np.zeros(batch_size, np.float32)
         self.tables = _matrices(Tables, sizes)
         self.g_tables = _matrices(Tables, sizes)
         self.chunks = [_matrices(Chunk, sizes) for _ in range(threads)]
-        self.all_sums = _zeros(threads, _size(_shapes(Sums, sizes)))
-        self.sums = [_matrices(Sums, sizes, memory) for memory in self.all_sums]
+        self.all_sums = _zeros(threads, _numbers_of(Sums, sizes))
+        self.sums = [_matrices(Sums, sizes, memory) for memory in self.all_sums]  # one for each thread, a row of these
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
@@ -308,18 +284,14 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
     return torch.from_numpy(logits)
 
 
-# The letters in the shapes above and what they stand for.
-Sizes = tuple[tuple[str, int], ...]
-
-
-def _arrays(w: Weights) -> WeightArrays:
+def _arrays(w: Weights) -> Weights:
     """The weights as arrays, which are views of the tensors where these are contiguous."""
-    return WeightArrays(*[getattr(w, name).detach().contiguous().numpy() for name in WeightArrays._fields])
+    return Weights(*[weight.detach().contiguous().numpy() for weight in w])
 
 
-def _arrays_of_one(stacked: Mapping[str, Tensor]) -> WeightArrays:
-    """The weights, by name, of a stack of one model as arrays without the axis M."""
-    return _arrays(Weights.of({name: weight[0] for name, weight in stacked.items()}))
+def _arrays_of(stack: Stack) -> Weights:
+    """The weights of the only model of a stack as arrays without the axis M."""
+    return _arrays(Weights.of(stack.of_model(0)))
 
 
 def _integers(x: Tensor) -> Array:
@@ -327,21 +299,24 @@ def _integers(x: Tensor) -> Array:
     return x.to(torch.int64).contiguous().numpy()
 
 
-def _sizes(w: WeightArrays, n: int) -> Sizes:
+def _sizes(w: Weights, n: int) -> dict[str, int]:
     """The value of each letter in the shapes above, for `n` sequences that pass together."""
     K, d = w.E.shape
     T, dh = len(w.pos), w.Q1.shape[1]
-    h, N = len(w.W_out), w.U.shape[1]
-    C = K + T
+    C = K + T  # rows: tokens, then positions
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
-    return (("K", K), ("T", T), ("C", C), ("S", S), ("d", d), ("dh", dh), ("h", h), ("N", N), ("n", n))
+    return {"K": K, "T": T, "C": C, "S": S, "d": d, "dh": dh, "h": len(w.W_out), "N": w.U.shape[1], "n": n}
 
 
-@lru_cache(maxsize=64)
-def _shapes(kind: Any, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """The shapes of the matrices that `kind`, a class above, declares, by name, for these sizes."""
-    hints = get_type_hints(kind)  # jaxtyping's: `dim_str` is such as "n 3*T+1"
-    return {name: tuple(_length(axis, dict(sizes)) for axis in hint.dim_str.split()) for name, hint in hints.items()}
+@cache
+def _axes(kind: Any) -> dict[str, list[str]]:
+    """The axes of each matrix of `kind`, a class above, by its name: such as ["n", "3*T+1"]."""
+    return {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}  # jaxtyping's
+
+
+def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, list[int]]:
+    """The shape of each matrix of `kind`, a class above, by its name."""
+    return {name: [_length(axis, sizes) for axis in axes] for name, axes in _axes(kind).items()}
 
 
 def _length(axis: str, sizes: dict[str, int]) -> int:
@@ -350,14 +325,14 @@ def _length(axis: str, sizes: dict[str, int]) -> int:
     return math.prod(sizes.get(factor) or int(factor) for factor in product.split("*")) + int(added or 0)
 
 
-def _size(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """How many numbers matrices of these shapes take in memory, one after the other."""
-    return sum(_in_whole_cache_lines(shape) for shape in shapes.values())
-
-
-def _in_whole_cache_lines(shape: tuple[int, ...]) -> int:
+def _in_whole_lines(shape: list[int]) -> int:
     """How many numbers a matrix takes in memory, so that the next one begins at a line of the cache."""
     return math.ceil(math.prod(shape) / LINE) * LINE
+
+
+def _numbers_of(kind: Any, sizes: dict[str, int]) -> int:
+    """How many numbers the matrices of `kind`, a class above, take in memory."""
+    return sum(_in_whole_lines(shape) for shape in _shapes(kind, sizes).values())
 
 
 def _zeros(*shape: int) -> Array:
@@ -365,15 +340,11 @@ def _zeros(*shape: int) -> Array:
     return torch.zeros(shape).numpy()  # torch's begins at a line of the cache
 
 
-def _matrices(kind: Any, sizes: Sizes, memory: Array | None = None) -> Any:
-    """An instance of `kind`, one of the classes above: its matrices, for these sizes, are views of the memory.
-
-    They follow one another in `memory`, (numbers,), which is new by default.
-    """
-    shapes = _shapes(kind, sizes)
-    memory = _zeros(_size(shapes)) if memory is None else memory
+def _matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> Any:
+    """An instance of `kind`, a class above: views of `memory`, (numbers,), which is new by default."""
+    memory = _zeros(_numbers_of(kind, sizes)) if memory is None else memory
     matrices, start = {}, 0
-    for name, shape in shapes.items():
+    for name, shape in _shapes(kind, sizes).items():
         matrices[name] = memory[start : start + math.prod(shape)].reshape(shape)
-        start += _in_whole_cache_lines(shape)
+        start += _in_whole_lines(shape)
     return kind(**matrices)

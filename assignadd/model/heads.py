@@ -113,9 +113,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         n_key_rows = (1 + H) * C
         rows = w.E.new_empty(*w.E.shape[:-2], n_key_rows + 1, w.E.shape[-1])
         embeddings, outputs_1, constant = rows.split_with_sizes([C, H * C, 1], -2)
-        torch.cat([w.E, w.pos], -2, out=embeddings)
-        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
-        torch.add(E_equals, P_last, out=constant)
+        self._write_embeddings(w, embeddings, constant)
         W_1, W_Q2, W_2 = beside(w.Q1, w.K1, w.V1), beside(w.Q2), beside(w.K2, w.V2)
         queries_1, keys_1, values_1 = (embeddings @ W_1).chunk(3, -1)
         for h in range(H):
@@ -207,12 +205,8 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         # [keys_2, values_2] = key_rows W_2
         g_W_2 = kernels.product_aside(tables.key_rows.mT, g_keys_and_values)
         g_key_rows = g_keys_and_values @ tables.W_2.mT
-        # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; constant], outputs_1 = embeddings V1 O1
-        g_embeddings, g_outputs_1 = g_key_rows.split_with_sizes([C, H * C], -2)
-        g_outputs_1_of_equals, g_constant = g_equal_rows.split_with_sizes([H * C, 1], -2)
-        g_outputs_1 += g_outputs_1_of_equals
-        # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
-        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
+        # outputs_1 = embeddings V1 O1 of each head
+        g_embeddings, g_outputs_1 = self._rows_backward(g_key_rows, g_equal_rows)
         for h in range(H):
             columns, g_outputs = self._of_head(h), g_outputs_1[..., h * C : (h + 1) * C, :]
             kernels.product_aside(tables.values_1[..., columns].mT, g_outputs, grads.O1[..., h, :, :])

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -41,30 +41,29 @@ def covers(config: Config) -> bool:
     return config.task.file is None and not lacking(config, *TABLE_NEEDS)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The weights the tables read (or their gradients), each (..., rows, columns).
+class Weights(NamedTuple):
+    """The weights that the tables read, or their gradients. In the compiled step of a CPU they are arrays.
 
-    Those of heads have an axis H before that, (..., H, rows, columns), if there is more than one.
+    A stack has the axis M in front of these shapes. Several heads have an axis H behind that: (..., H, d, dh).
     """
 
-    E: Tensor
-    pos: Tensor
-    Q1: Tensor
+    E: Tensor  # (K, d)
+    pos: Tensor  # (T, d)
+    Q1: Tensor  # (d, dh), as the next two
     K1: Tensor
     V1: Tensor
-    O1: Tensor
-    Q2: Tensor
+    O1: Tensor  # (dh, d)
+    Q2: Tensor  # (d, dh), as the next two
     K2: Tensor
     V2: Tensor
-    O2: Tensor
-    W_in: Tensor
-    W_out: Tensor
-    U: Tensor
+    O2: Tensor  # (dh, d)
+    W_in: Tensor  # (d, h)
+    W_out: Tensor  # (h, d)
+    U: Tensor  # (d, N)
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
-        """The weights of the table forward, from all those of a stack or of one model by their names."""
+        """The weights of a stack or of one model, from those by the names of `weight_shapes`."""
         heads = {}  # Q1, ..., O2; those of several heads keep their axis H
         for layer in (1, 2):
             for letter in "QKVO":
@@ -106,32 +105,10 @@ class Tables(Rows):
     keys_1: Tensor  # (C, dh)
     values_1: Tensor  # (C, dh)
     QK2: Tensor  # (d, d)
-    queries_2: Tensor  # (C + 1, d)  equal_rows QK2
-    scores_2: Tensor  # (2C, C + 1) key_rows queries_2^T
+    queries_2: Tensor  # (C + 1, d)        equal_rows QK2
+    scores_2: Tensor  # (2C, C + 1)       key_rows queries_2^T
     OV2: Tensor  # (d, d)
-    outputs: Tensor  # (3C + 1, d) [equal_rows; key_rows OV2]: what the residual of `=` after layer 2 is made of
-
-    @classmethod
-    def empty(cls, w: Weights) -> Tables:
-        """Memory for the tables of such weights, not initialised."""
-        K, d = w.E.shape[-2:]
-        C, dh = K + w.pos.shape[-2], w.Q1.shape[-1]
-        new, axes = w.E.new_empty, w.E.shape[:-2]  # axes: (M,) of a stack, () of one model
-        # [E; P], C rows; [E; P] OV1, C rows; E_= + P_=, 1 row; [E; P] OV2, C rows; [E; P] OV1 OV2, C rows.
-        rows = new(*axes, 4 * C + 1, d)
-        return cls(
-            embeddings=rows.narrow(-2, 0, C),
-            queries_1=new(*axes, C, dh),
-            keys_1=new(*axes, C, dh),
-            values_1=new(*axes, C, dh),
-            equal_rows=rows.narrow(-2, C, C + 1),
-            key_rows=rows.narrow(-2, 0, 2 * C),
-            QK2=new(*axes, d, d),
-            queries_2=new(*axes, C + 1, d),
-            scores_2=new(*axes, 2 * C, C + 1),
-            OV2=new(*axes, d, d),
-            outputs=rows.narrow(-2, C, 3 * C + 1),
-        )
+    outputs: Tensor  # (3C + 1, d)       [equal_rows; key_rows OV2]: what the residual of `=` after layer 2 is made of
 
     @cached_property
     def outputs_2(self) -> Tensor:
@@ -205,15 +182,10 @@ class Activations:
         """W_out W_U: the logits that a unit of each neuron adds."""
         return self.weights.W_out @ self.weights.U
 
-    def read(self, direct: bool = True) -> Float[Tensor, "*M B N"]:
-        """The logits by W_out W_U: fewer operations, as there are fewer logits than dimensions of the residual.
-
-        Up to rounding they are `logits`. If not `direct`, only the part of them that the neurons add.
-        """
-        from_neurons = self.neurons @ self.read_out
-        if not direct:
-            return from_neurons
-        return self.kernels.plus_product(from_neurons, self.resid_mid, self.weights.U)
+    @cached_property
+    def logits_by_read_out(self) -> Float[Tensor, "*M B N"]:
+        """`logits` up to rounding, by W_out W_U: fewer operations, as there are fewer answers than dimensions."""
+        return self.kernels.plus_product(self.neurons @ self.read_out, self.resid_mid, self.weights.U)
 
 
 @dataclass(frozen=True)
@@ -282,6 +254,26 @@ class Forward(Generic[A, R]):
         """Writes the gradients of the weights of attention and embeddings, from that of `resid_mid`, (..., B, d)."""
         raise NotImplementedError
 
+    def _write_embeddings(self, w: Weights, embeddings: Tensor, constant: Tensor) -> None:
+        """Writes [E; P], (..., C, d), and E_= + P_=, (..., 1, d)."""
+        torch.cat([w.E, w.pos], -2, out=embeddings)
+        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
+        torch.add(E_equals, P_last, out=constant)
+
+    def _rows_backward(self, g_key_rows: Tensor, g_equal_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients of the embeddings, (..., C, d), and of what layer 1 writes for them, (..., H C, d).
+
+        They follow from those of `Rows.key_rows` and `Rows.equal_rows`, and take the memory of the first.
+        """
+        # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; constant]
+        C = self.C
+        g_embeddings, g_outputs_1 = g_key_rows.tensor_split([C], -2)
+        g_outputs_1 += g_equal_rows[..., :-1, :]
+        # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
+        g_constant = g_equal_rows[..., -1:, :]
+        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
+        return g_embeddings, g_outputs_1
+
     def check(self, tokens: Tensor) -> None:
         """Raises a ValueError for sequences of another length: compiled kernels would read past the end of an array."""
         if tokens.shape[-1] != self.T:
@@ -317,7 +309,7 @@ class Forward(Generic[A, R]):
     def logits(self, activations: A) -> Float[Tensor, "*M B N"]:
         """The logits, through W_out W_U or through the residual after the MLP: whichever takes fewer operations."""
         batch = activations.tokens.shape[-2]
-        return activations.read() if reads_out(activations.weights, batch) else activations.logits
+        return activations.logits_by_read_out if reads_out(activations.weights, batch) else activations.logits
 
     def backward(self, w: Weights, activations: A, g_logits: Tensor, grads: Weights) -> None:
         """Writes the gradient of sum(logits * g_logits) by every weight into `grads`, whatever they held before."""
@@ -404,22 +396,29 @@ class TableForward(Forward[OneHead, Tables]):
 
     def begin_tables(self, w: Weights) -> Tables:
         """The tables of these weights, of which only queries and keys of layer 1 are complete before `kernels.join`."""
-        tables, aside = Tables.empty(w), self.kernels.product_aside
-        # The parts of `Rows.equal_rows` and `Rows.key_rows`, which are views: embeddings, constant and, below, outputs.
-        torch.cat([w.E, w.pos], -2, out=tables.embeddings)
-        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
-        torch.add(E_equals, P_last, out=tables.constant)
+        aside, C, d = self.kernels.product_aside, self.C, w.E.shape[-1]
+        new, axes = w.E.new_empty, w.E.shape[:-2]  # axes: (M,) of a stack, () of one model
+        rows = new(*axes, 4 * C + 1, d)
+        embeddings, outputs_1, constant, outputs_2 = rows.split_with_sizes([C, C, 1, 2 * C], -2)
+        equal_rows, key_rows, outputs = (
+            rows.narrow(-2, C, C + 1),
+            rows.narrow(-2, 0, 2 * C),
+            rows.narrow(-2, C, 3 * C + 1),
+        )
+        self._write_embeddings(w, embeddings, constant)
+        QK2 = new(*axes, d, d)
         with self.kernels.aside():
-            self._scaled(w.Q2, w.K2.mT, tables.QK2)
-        aside(tables.embeddings, w.V1, tables.values_1)
-        aside(tables.values_1, w.O1, tables.outputs_1)
-        aside(w.V2, w.O2, tables.OV2)
-        aside(tables.equal_rows, tables.QK2, tables.queries_2)
-        aside(tables.key_rows, tables.OV2, tables.outputs_2)
-        aside(tables.key_rows, tables.queries_2.mT, tables.scores_2)
-        torch.matmul(tables.embeddings, w.Q1, out=tables.queries_1)
-        torch.matmul(tables.embeddings, w.K1, out=tables.keys_1)
-        return tables
+            self._scaled(w.Q2, w.K2.mT, QK2)
+        values_1 = aside(embeddings, w.V1)
+        aside(values_1, w.O1, outputs_1)
+        OV2 = aside(w.V2, w.O2)
+        queries_2 = aside(equal_rows, QK2)
+        aside(key_rows, OV2, outputs_2)
+        scores_2 = aside(key_rows, queries_2.mT)
+        queries_1, keys_1 = embeddings @ w.Q1, embeddings @ w.K1
+        return Tables(
+            embeddings, equal_rows, key_rows, queries_1, keys_1, values_1, QK2, queries_2, scores_2, OV2, outputs
+        )
 
     def _tables_backward(
         self, w: Weights, tables: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
@@ -452,12 +451,8 @@ class TableForward(Forward[OneHead, Tables]):
         aside(g_QK2.mT, w.Q2, grads.K2)
         g_equal_rows = plus_product(g_equal_rows, g_queries_2, tables.QK2.mT)
 
-        # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; constant], outputs_1 = embeddings V1 O1
-        g_embeddings, g_outputs_1 = g_key_rows.split_with_sizes([C, C], -2)
-        g_outputs_1_of_equals, g_constant = g_equal_rows.split_with_sizes([C, 1], -2)
-        g_outputs_1 += g_outputs_1_of_equals
-        # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
-        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant
+        # outputs_1 = embeddings V1 O1
+        g_embeddings, g_outputs_1 = self._rows_backward(g_key_rows, g_equal_rows)
         aside(tables.values_1.mT, g_outputs_1, grads.O1)
         g_values_1 = g_outputs_1 @ w.O1.mT
         aside(tables.embeddings.mT, g_values_1, grads.V1)

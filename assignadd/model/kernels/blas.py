@@ -77,7 +77,8 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
 def _sources() -> list[Path]:
     """The files of compiled code."""
     folder = Path(__file__).parent
-    return [folder / "blas.py", *sorted(folder.glob("numba_*.py")), folder.parent / "cpu_step.py"]
+    arguments = [folder.parent / "cpu_step.py", folder.parent / "table.py"]  # these define the types of arguments
+    return [folder / "blas.py", *sorted(folder.glob("numba_*.py")), *arguments]
 
 
 @intrinsic

@@ -7,17 +7,16 @@ Names and shapes, the same in all functions (one model, single precision):
     tokens               (B, T)
     attention_1          (B T, T), row b T + q: weight of every key k in layer 1, for query q of sequence b; 0 for k > q
     attention_2          (B, T): weight of every key in layer 2; the only query is `=`
-    copied_scores        (B, T): layer-2 score that a unit of layer 1's attention to a position adds to whoever attends
+    copied_scores        (B, T): layer-2 score that a key gains for each unit of its attention in layer 1 to a position
     amounts              (B, 3T + 1): how much `=` uses of the rows of each position's token and place. T columns for
                          what layer 2 reads directly, T for what it reads of layer 1's copies, T for layer 1; then 1
                          for the constant row, the embedding of `=`
     g_...                the gradient of the loss by what follows
     ..._at               the part of a row of the tables that belongs to positions, its columns from K on
 
-docs/names.md, "Words of the fast pass", says what rows, copies, amounts and usage are.
-All arrays are C-contiguous, so that every function is compiled once. A sequence needs a few hundred numbers, so nothing
-is read from memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than
-indices K + k, which the compiler takes for possibly negative, and loops compile in less time than array expressions.
+docs/names.md, "Words of the fast pass", says what rows, copies, amounts and usage are. All arrays are C-contiguous, so
+that every function is compiled once. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are
+faster than indices K + k, which may be negative; loops compile in less time than array expressions.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def _largest(row):
     for i in range(0, n - 3, 4):
         four = row[i:]
         max_0, max_1, max_2, max_3 = max(max_0, four[0]), max(max_1, four[1]), max(max_2, four[2]), max(max_3, four[3])
-    for i in range(n - n % 4, n):  # what is left, fewer than four
+    for i in range(n - n % 4, n):  # the last ones, fewer than four
         max_0 = max(max_0, row[i])
     return max(max(max_0, max_1), max(max_2, max_3))
 
@@ -96,8 +95,7 @@ def factors_of(scores, factors, T):
 
     The score of a pair is the sum of four entries of the table, so its exponential is a product of four factors: 8,100
     exponentials for a table instead of 70,000 for a batch. From each row the largest entry among the tokens is
-    subtracted first, and likewise among the T positions. A pattern does not change by that, as all its keys lose the
-    same.
+    subtracted first, and likewise among the T positions: all keys of a query lose the same, so its attention stays.
     """
     C = len(scores)
     for row in range(C):
@@ -112,8 +110,8 @@ def factors_of(scores, factors, T):
 def layer_1(scores, factors, tokens, attention, amounts):
     """Writes the attention of layer 1, (B T, T), and into amounts[:, 2T:] that of `=`, then 1 for the constant row.
 
-    `scores` is layer 1's table of scores (C, C), row of the query, column of the key; `factors` are its exponentials
-    (`factors_of`). For keys after the query, `attention` is not written, and has to be 0 before.
+    `scores` is layer 1's score table (C, C), (query row, key row); `factors_of` writes its `factors`. For keys after
+    the query, `attention` is not written, and has to be 0 before.
     """
     B, T = tokens.shape
     K = len(scores) - T
@@ -271,8 +269,7 @@ def layer_1_backward(chunk, tokens, g_table):
 
     The gradient of a pair's score (query q, key k) is added to four entries of the table: in the rows of q's token and
     position, the columns of k's. It follows from the gradients that `layer_2_backward` writes and from
-    g_amounts[:, 2T:]. `g_by_key`, (T + 1, T), is memory for one sequence; `g_positions`, (C, T), adds up the rows of
-    query positions, transposed, which are added to the table at the end.
+    g_amounts[:, 2T:]. `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
     """
     B, T = tokens.shape
     C = len(g_table)
@@ -322,7 +319,7 @@ def layer_1_backward(chunk, tokens, g_table):
             of_query_position[key] += g_positions[key, q]
 
 
-# For traces, whose `usage` (B, 3C + 1) has the amounts of all rows of the tables (`table.Activations`).
+# For traces, whose `usage` (B, 3C + 1) says how much `=` uses of each row of the tables (`table.Activations`).
 
 
 @fast
@@ -412,11 +409,11 @@ class CompiledKernels(TensorKernels):
 
 
 def _of_each_model(*tensors: Tensor) -> Iterator[tuple[Any, ...]]:
-    """For each model of a stack its part of the tensors, as arrays; for tensors of a single model, all of them.
+    """For each model of a stack its part of the tensors, as arrays; of tensors without the axis M, these once.
 
-    The first tensor is a matrix for each model. Tensors that are written into have to be contiguous: of others, the
-    array is a copy.
+    The first tensor is a matrix for each model. Only a contiguous tensor can be written into: of others, the array is a
+    copy.
     """
     arrays = [tensor.contiguous().numpy() for tensor in tensors]
-    is_one_model = arrays[0].ndim == 2
-    return iter([tuple(arrays)]) if is_one_model else zip(*arrays, strict=True)
+    has_axis_M = arrays[0].ndim == 3
+    return zip(*arrays, strict=True) if has_axis_M else iter([tuple(arrays)])

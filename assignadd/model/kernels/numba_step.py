@@ -103,18 +103,17 @@ def write_tables(thread, model):
 
 
 @inner
-def columns_of_amounts(T):
-    """The columns of `amounts` in which begin: layer 1, what layer 2 reads directly, what it reads of copies."""
-    return 2 * T, 0, T
+def add_rows_of_outputs(to, outputs, tokens, amounts, resid_mid):
+    """Calls `add_rows` for all that a token brings into the residual of `=` before the MLP, (n, d).
 
-
-@inner
-def outputs_of_layers(outputs, C):
-    """The parts of `outputs`, (3C + 1, d): what layer 1 writes for each row, layer 2 for each row and for its copy.
-
-    Row C, between the first part and the second, is the constant E_= + P_=.
+    `outputs`, (3C + 1, d), has a row for what layer 1 writes for each row of the embeddings (C), for the constant
+    E_= + P_= (1), for what layer 2 writes for each row of the embeddings (C) and for layer 1's copy of it (C). Their
+    amounts begin in the columns 2T, 0 and T of `amounts`.
     """
-    return outputs[:C], outputs[C + 1 : 2 * C + 1], outputs[2 * C + 1 :]
+    T, C = tokens.shape[1], len(outputs) // 3
+    add_rows(to, outputs[:C], tokens, amounts, 2 * T, resid_mid)
+    add_rows(to, outputs[C + 1 : 2 * C + 1], tokens, amounts, 0, resid_mid)
+    add_rows(to, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
 
 
 @inner
@@ -123,21 +122,16 @@ def forward(model, chunk, tokens, logits):
     weights, tables = model.weights, model.tables
     n, T = tokens.shape
     C = len(tables.scores_1)
-    amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
-    neurons = chunk.neurons[:n]
-    # What `=` may be given, and the columns in which the amounts of it begin.
-    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
-    column_1, column_2_direct, column_2_of_copies = columns_of_amounts(T)
+    amounts, scores_2 = chunk.amounts[:n], chunk.scores_2[:n]
+    resid_mid, neurons = chunk.resid_mid[:n], chunk.neurons[:n]
     layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
-    dot(amounts[:, column_1:], tables.scores_2_T[C - T :], scores_2)
-    add_rows(SUMS, tables.scores_2_T, tokens, amounts, column_1, scores_2)
+    dot(amounts[:, 2 * T :], tables.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, tables.scores_2_T, tokens, amounts, 2 * T, scores_2)
     layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
-    add_rows(SUMS, outputs_1, tokens, amounts, column_1, resid_mid)
-    add_rows(SUMS, outputs_2_direct, tokens, amounts, column_2_direct, resid_mid)
-    add_rows(SUMS, outputs_2_of_copies, tokens, amounts, column_2_of_copies, resid_mid)
+    add_rows_of_outputs(SUMS, tables.rows[C:], tokens, amounts, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
     dot(neurons, tables.read_out, logits)
@@ -170,10 +164,6 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     amounts, resid_mid, neurons = chunk.amounts[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
-    # The same parts as in `forward`, and their gradients.
-    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:], C)
-    g_outputs_1, g_outputs_2_direct, g_outputs_2_of_copies = outputs_of_layers(sums.outputs, C)
-    column_1, column_2_direct, column_2_of_copies = columns_of_amounts(T)
     # Logits = neurons read_out + resid_mid U.
     dot(g_logits, tables.U_T, g_resid)
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
@@ -185,19 +175,15 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     add_dot(g_neurons, tables.W_in_T, g_resid)
     # resid_mid is the sum of all rows, each times its amount: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
-    add_rows(WEIGHTS, outputs_1, tokens, g_amounts, column_1, g_resid)
-    add_rows(WEIGHTS, outputs_2_direct, tokens, g_amounts, column_2_direct, g_resid)
-    add_rows(WEIGHTS, outputs_2_of_copies, tokens, g_amounts, column_2_of_copies, g_resid)
+    add_rows_of_outputs(WEIGHTS, tables.rows[C:], tokens, g_amounts, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
-    add_rows(TABLE, g_outputs_1, tokens, amounts, column_1, g_resid)
-    add_rows(TABLE, g_outputs_2_direct, tokens, amounts, column_2_direct, g_resid)
-    add_rows(TABLE, g_outputs_2_of_copies, tokens, amounts, column_2_of_copies, g_resid)
+    add_rows_of_outputs(TABLE, sums.outputs, tokens, amounts, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
     layer_2_backward(chunk, tokens, C)  # fills g_scores_2, and what layer_1_backward reads
-    gemm(1, amounts[:, column_1:].T, g_scores_2, beta, sums.scores_2_T[C - T :])
-    add_rows(TABLE, sums.scores_2_T, tokens, amounts, column_1, g_scores_2)
-    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, column_1:])
-    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, column_1, g_scores_2)
+    gemm(1, amounts[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, amounts, 2 * T, g_scores_2)
+    add_dot(g_scores_2, tables.position_scores_2, g_amounts[:, 2 * T :])
+    add_rows(WEIGHTS, tables.scores_2_T, tokens, g_amounts, 2 * T, g_scores_2)
     # Attention of layer 1: of layer 2's amounts and scores, and of those columns of g_amounts.
     layer_1_backward(chunk, tokens, sums.scores_1)
 

@@ -27,7 +27,7 @@ Placed = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Moments:
-    """What AdamW keeps of a stack: running means of the gradient and of its square, and each model's settings."""
+    """What AdamW stores for a stack: running means of the gradient and of its square, and each model's settings."""
 
     mean: Float[Tensor, "M P"]
     square: Float[Tensor, "M P"]
@@ -35,7 +35,7 @@ class Moments:
     exact_rate: Float[Tensor, "M 1"]
     """Learning rate in double precision."""
     rate: Float[Tensor, "M 1"]
-    """Learning rate in the precision of the weights, as what follows."""
+    """Learning rate in the precision of the weights, which the next two have too."""
     decay: Float[Tensor, "M 1"]
     """Learning rate times weight decay."""
     averaging: Float[Tensor, "M 4"]
@@ -46,16 +46,16 @@ class Moments:
     @classmethod
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
         """The moments before the first update of weights (M, P) with these settings, one for each model."""
-        column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
+        single = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
         return cls(
             mean=placed(torch.zeros_like(flat)),
             square=placed(torch.zeros_like(flat)),
             optims=optims,
             exact_rate=double([[o.lr] for o in optims]),
-            rate=column([[o.lr] for o in optims]),
-            decay=column([[o.lr * o.weight_decay] for o in optims]),
-            averaging=column([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims]),
+            rate=single([[o.lr] for o in optims]),
+            decay=single([[o.lr * o.weight_decay] for o in optims]),
+            averaging=single([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims]),
             betas=double([[o.beta1, o.beta2] for o in optims]),
         )
 
@@ -63,8 +63,8 @@ class Moments:
 class TensorKernels:
     """The large matrix products of the table forward, what lies between them, then loss and update.
 
-    The axis M of a stack may be missing. Kernels of a GPU may do work *aside*, at the same time as the work that is
-    called after it; `join` waits for it. Here everything is complete when a method returns.
+    The axis M of a stack may be missing. On a GPU, work may be done *aside*: at the same time as the work that is
+    called after it, and complete after `join`. Here everything is complete when a method returns.
     """
 
     name = "tensor operations"
@@ -106,14 +106,11 @@ class TensorKernels:
         return nullcontext()
 
     def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
-        """A context for work that reads the gradient of layer 1's score table; its results may be read after `join`.
-
-        Until then, the tensors `used` must not change.
-        """
+        """The context, like `aside`, for work that reads the result of `layer_1_backward`."""
         return nullcontext()
 
     def join(self) -> None:
-        """Waits for the products aside, for the gradient of layer 1's score table, and for what follows from it."""
+        """Waits for all work aside."""
 
     def matrix(self, tokens: Int[Tensor, "*M B T"], width: int, like: Tensor) -> Float[Tensor, "*M B width"]:
         """A matrix with a row for each sequence, not initialised, in the memory order these kernels read fastest."""
@@ -176,10 +173,7 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B H T T"],
         attention_2: Float[Tensor, "*M B H T"],
     ) -> tuple[Float[Tensor, "*M B all"], Float[Tensor, "*M B H T"], Float[Tensor, "*M B H copied_by T"]]:
-        """The gradients of three quantities of `layer_2`: `scores`, the scores of positions, and `passed_on`.
-
-        The scores of positions are the input of the softmax.
-        """
+        """The gradients of three quantities of `layer_2`: `scores`, the softmax's input, and `passed_on`."""
         # `layer_2` line by line, from the end to the beginning.
         g_rows, of_sources = self._by_source(g_usage[..., self.n_used_by_1 :]), tokens[..., None, None, :]
         g_embeddings, g_passed_on = collect(g_rows, of_sources).split([1, self.H], -2)  # (..., B, H, 1 or H, T)
@@ -199,9 +193,9 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B H T"],
         g_passed_on: Float[Tensor, "*M B H copied_by T"],
     ) -> Float[Tensor, "*M H C C"]:
-        """Gradients of layer 1's score tables: before `join`, only work in `after_layer_1_backward` may read them.
+        """Gradients of layer 1's score tables: the sums over the sequences of those of every pair's score (query, key).
 
-        They are sums over the sequences of the gradient of every pair's score (query, key).
+        Before `join`, only work in `after_layer_1_backward` may read them.
         """
         # Three quantities depend on layer 1's attention: how much of its copies a key of layer 2 passes on, the score
         # of that key and, for the query `=`, the usage.
@@ -250,9 +244,11 @@ class TensorKernels:
         `table` (..., heads, C, d) has a table for each head.
         """
         tables = table.flatten(0, -3)  # (M heads, C, d), or (heads, C, d) of one model
-        of_heads = tokens.unsqueeze(-3).expand(*table.shape[:-2], *tokens.shape[-2:])  # (..., heads, B, T)
-        place = torch.arange(len(tables), device=table.device)[:, None, None]
-        of_tokens = tables[place, of_heads.flatten(0, -3)].unflatten(0, table.shape[:-2])  # (..., heads, B, T, d)
+        tokens_of_heads = tokens.unsqueeze(-3).expand(*table.shape[:-2], *tokens.shape[-2:])  # (..., heads, B, T)
+        index = torch.arange(len(tables), device=table.device)[:, None, None]
+        of_tokens = tables[index, tokens_of_heads.flatten(0, -3)].unflatten(
+            0, table.shape[:-2]
+        )  # (..., heads, B, T, d)
         return (of_tokens + table[..., None, self.K :, :]).movedim(-4, -3)
 
     def _by_source(self, rows: Float[Tensor, "*M B all"]) -> Float[Tensor, "*M B H sources C"]:
@@ -263,8 +259,8 @@ class TensorKernels:
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
     """How much of each of C = `n_rows` rows is used, (..., C).
 
-    Every position uses an amount, (..., T), of the row of its token, and the same amount of the row of the position,
-    which is one of the last T.
+    Every position uses its amount, of `amounts` (..., T), of the row of its token and of the position's own row, which
+    is one of the last T.
     """
     rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens.expand(amounts.shape), amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts
@@ -294,9 +290,9 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor) -> None:
-    """`TensorKernels.adamw` on a CPU: for each model torch.optim.AdamW(fused=True)'s kernel, which reads memory once.
+    """`TensorKernels.adamw` on a CPU: for each model the kernel of torch.optim.AdamW(fused=True), which reads memory once.
 
-    It is called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
+    torch.optim.adamw.adamw, which gives the same bits, takes 40 us more for each call.
     """
     steps, rates = count.float(), moments.exact_rate.flatten().tolist()
     is_alive, is_finite = (diverged_at < 0).tolist(), loss.isfinite().tolist()

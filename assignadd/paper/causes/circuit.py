@@ -158,7 +158,11 @@ def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[T
     network = TableForward(model.config, model.flat.device)
     weights = unstacked(model)
     tables = kept_tables(network.tables(weights), keep, model.config.task)
-    logits = [network.forward(weights, chunk, tables).read(keep.around) for chunk in tokens.split(CHUNK)]
+    logits = []
+    for chunk in tokens.split(CHUNK):
+        activations = network.forward(weights, chunk, tables)
+        from_neurons = activations.neurons @ activations.read_out
+        logits.append(activations.logits_by_read_out if keep.around else from_neurons)
     return torch.cat(logits)
 
 
