@@ -40,7 +40,7 @@ class Tables(NamedTuple):
     """The tables that follow from the weights alone, the same for all sequences; or the gradients of some of them."""
 
     rows: Float32[Array, "4*C+1 d"]
-    """C embeddings; what OV1 makes of each, C; the constant E_= + P_=, 1; what OV2 makes of the first two, 2C."""
+    """The embeddings [E; P], C rows; embeddings OV1, C; the constant E_= + P_=, 1; (the first two) OV2, 2C."""
     queries_1: Float32[Array, "C dh"]
     keys_1: Float32[Array, "C dh"]
     values_1: Float32[Array, "C dh"]
@@ -178,7 +178,7 @@ def threads_for(sequences: int) -> int:
 
 
 def chunk_size(sequences: int) -> int:
-    """The number of sequences that pass together: a chunk with MKL, all with other libraries, which gain little."""
+    """How many of a thread's sequences pass together: CHUNK with MKL, all with other libraries, which gain little."""
     return min(sequences, CHUNK) if torch.backends.mkl.is_available() else sequences
 
 
@@ -201,7 +201,7 @@ class CompiledGradient:
     def train(
         self, batches: Batch, loss: Tensor, diverged_at: Tensor, moments: Moments, rates: Tensor, first: int
     ) -> None:
-        """Takes a training step with each of these batches, (n, 1, B, T), at its learning rate of `rates`, (n,).
+        """Takes a training step with each of n batches, tokens (n, 1, B, T), at its learning rate of `rates`, (n,).
 
         `first` updates were made before. Writes the last batch's loss into `loss`, (1,). At a loss that is not finite,
         its step is written into `diverged_at`, (1,), and nothing more is trained.
@@ -270,7 +270,7 @@ class TrainingMemory:
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
-    """Logits (n, N) of one model for any number of sequences, (n, T), in compiled code.
+    """Logits (B, N) of one model for any number of sequences, (B, T), in compiled code.
 
     `equals` is the token `=`, `scale` is 1 / sqrt(d_head).
     """

@@ -9,8 +9,7 @@ Head by head, layer 1 is as linear in the C = K + T embedding rows X = [E; P] as
 
 With one head, scores and outputs of layer 2 take one product with a table. For several heads that table would have
 H (1 + H) C rows, so queries, keys and values are computed, which are narrow. Those of all heads stand beside one
-another: (rows, H dh), of which `_of_head(h)` are the columns of head h. docs/names.md, "Words of the fast pass", says
-what rows, copies, usage and aside are.
+another: (rows, H dh), of which `_of_head(h)` are the columns of head h.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         )
 
     def _attention_backward(self, w: Weights, activations: SeveralHeads, g_resid: Tensor, grads: Weights) -> None:
-        """Goes through `forward` from the end to the beginning, then through `begin_tables`."""
+        """Writes the gradients of all weights of attention and embeddings: `forward` from the end to the beginning."""
         tables, tokens, kernels = activations.tables, activations.tokens, self.kernels
         n_used_by_1, aside = kernels.n_used_by_1, kernels.product_aside
         g_usage = kernels.matrix(tokens, kernels.n_used, g_resid)
@@ -181,15 +180,9 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         return g_queries_2
 
     def _tables_backward(
-        self,
-        w: Weights,
-        tables: HeadTables,
-        g_scores_1: Tensor,
-        g_W_Q2: Tensor,
-        g_keys_and_values: Tensor,
-        g_equal_rows: Tensor,
-        grads: Weights,
-    ) -> None:
+        self, w: Weights, tables: HeadTables, g_scores_1: Tensor, g_W_Q2: Tensor, g_keys_and_values: Tensor,
+        g_equal_rows: Tensor, grads: Weights,
+    ) -> None:  # fmt: skip
         """Writes the gradients of the weights of attention and embeddings from those of the tables.
 
         All are complete when it returns. `g_scores_1` may still be computed aside when it is called, the others not.
@@ -222,12 +215,12 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
 
 
 def beside(*weights: Float[Tensor, "*M H d dh"]) -> Float[Tensor, "*M d all"]:
-    """The matrices of all heads beside one another, head by head for one kind of weight after the other."""
+    """The matrices of all heads beside one another: those of the first kind of weight, head by head, then the next."""
     return torch.stack([weight.movedim(-3, -2) for weight in weights], -3).flatten(-3)  # from (..., d, kinds, H, dh)
 
 
 def apart(matrix: Float[Tensor, "*M d all"], *weights: Float[Tensor, "*M H d dh"]) -> None:
-    """Writes what `beside` put beside one another into the weights."""
+    """Writes the columns of a matrix into the weights that `beside` would make it of."""
     for part, weight in zip(matrix.chunk(len(weights), -1), weights, strict=True):
         H, _, dh = weight.shape[-3:]
         weight.copy_(part.unflatten(-1, (H, dh)).movedim(-2, -3))

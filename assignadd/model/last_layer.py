@@ -1,12 +1,8 @@
 """The last layer of one model of any architecture, run at `=` from an edited residual stream, query or pattern.
 
-    before            the residual of every position before the last layer, (B, T, d)
-    pattern           the last layer's attention from `=`, (B, heads, T)
-    attention output  what it writes into `=` with a pattern
-    logits            the last MLP and the unembedding
-
-Only `=` matters in the last layer. So the positions are mixed before W_V and W_O act on the mixture, and scores are
-products of the residuals with a vector for each head: no product is as large as in the reference transformer.
+Only `=` matters in the last layer. So the residuals of the positions are mixed before W_V and W_O act on the mixture,
+and scores are products of the residuals with a vector for each head: no product is as large as in the reference
+transformer.
 """
 
 from __future__ import annotations
@@ -22,17 +18,16 @@ from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, flatten
 from assignadd.model.trace import Trace
-from assignadd.model.transformer import Block, Transformer
+from assignadd.model.transformer import Block, Transformer, plus_bias
 
 
 class LastLayer:
     """The last layer of one model, which is a stack with M = 1 or a transformer.
 
-    The weights of a transformer are read at every call, so that they may be changed in between.
+    Of a stack the weights are copied. Those of a transformer are read at every call, and may change in between.
     """
 
     def __init__(self, model: Stack | Transformer):
-        """Takes the last layer of a transformer, or of a copy of a stack's only model as a transformer."""
         if isinstance(model, Stack):
             self.stack = model
             self.model = Transformer.from_stack(model, 0).requires_grad_(False)
@@ -47,16 +42,14 @@ class LastLayer:
     def pattern(
         self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B heads T"]:
-        """The last layer's attention from `=`; its residual is the query unless another `query` is given."""
+        """The last layer's attention from `=`, by its residual in `before` or by another residual, `query`."""
         attn = self.block.attn
         if query is None:
             query = before[:, -1]
-        q = torch.einsum("bd,hde->bhe", self.block.ln1(query), attn.W_Q)  # (B, heads, dh)
-        if attn.b_Q is not None:
-            q = q + attn.b_Q
+        q = plus_bias(torch.einsum("bd,hde->bhe", self.block.ln1(query), attn.W_Q), attn.b_Q)  # (B, heads, dh)
         # q (x W_K + b_K) = (q W_K^T) x + q b_K for a key with residual x: no key is computed.
-        q_in_residual = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, heads, d)
-        scores = _scores(q_in_residual, self.block.ln1(before))  # (B, heads, T)
+        query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, heads, d)
+        scores = _scores(query_for_residuals, self.block.ln1(before))  # (B, heads, T)
         if attn.b_K is not None:
             scores = scores + (q * attn.b_K).sum(-1, keepdim=True)
         d_head = q.shape[-1]
@@ -67,25 +60,20 @@ class LastLayer:
     ) -> Float[Tensor, "B d"]:
         """What attention with this pattern writes into `=`; the weights of a head need not add up to 1."""
         attn = self.block.attn
-        attended = _mixed(pattern, self.block.ln1(before))  # (B, heads, d)
-        z = torch.einsum("bhd,hde->bhe", attended, attn.W_V)  # (B, heads, dh)
+        mixture = _mixed(pattern, self.block.ln1(before))  # (B, heads, d)
+        z = torch.einsum("bhd,hde->bhe", mixture, attn.W_V)  # (B, heads, dh)
         if attn.b_V is not None:
             z = z + pattern.sum(-1, keepdim=True) * attn.b_V
-        output = torch.einsum("bhe,hed->bd", z, attn.W_O)
-        return output if attn.b_O is None else output + attn.b_O
+        return plus_bias(torch.einsum("bhe,hed->bd", z, attn.W_O), attn.b_O)
 
     def answer(self, before: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
         """Answer logits with this residual stream before the last layer."""
         attention_output = self.attention_output(self.pattern(before), before)
         return self.logits(before[:, -1] + attention_output)
 
-    def logits(
-        self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
-    ) -> Float[Tensor, "B N"]:
-        """Answer logits for a residual of `=` before the last MLP, with `mlp_out` as its output if that is given."""
-        if mlp_out is None:
-            mlp_out = self.mlp(resid_mid)
-        return self.unembedded(self.block.after_mlp(resid_mid, mlp_out))
+    def logits(self, resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B N"]:
+        """Answer logits for a residual of `=` before the last MLP."""
+        return self.unembedded(self.block.after_mlp(resid_mid, self.mlp(resid_mid)))
 
     def mlp(self, resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
         """What the last MLP writes into `=`; zero without one."""
@@ -117,21 +105,19 @@ class LastLayer:
         return copied_tokens[tokens] + copied_positions
 
 
-# On a CPU, with one head, the two functions below multiply and sum: that takes half the time of a batched product of
-# small matrices.
+# With one head, the next two functions multiply and sum: on a CPU a batched product of small matrices takes twice as
+# long.
 
 
 def _scores(queries: Float[Tensor, "B heads d"], keys: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads T"]:
     """The products of the query of every head with every key."""
-    one_head = queries.shape[1] == 1
-    if one_head:
+    if queries.shape[1] == 1:
         return (queries * keys).sum(-1).unsqueeze(1)
     return (keys @ queries.mT.contiguous()).mT  # a product with a transposed view is slow
 
 
 def _mixed(pattern: Float[Tensor, "B heads T"], values: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads d"]:
     """For every head, the sum of the values, each times its weight in the pattern."""
-    one_head = pattern.shape[1] == 1
-    if one_head:
+    if pattern.shape[1] == 1:
         return (pattern.mT * values).sum(1, keepdim=True)
     return pattern.contiguous() @ values

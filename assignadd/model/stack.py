@@ -94,22 +94,16 @@ def weight_shapes(config: Config) -> dict[str, Shape]:
     d, H, dh = model.d_model, model.n_heads, model.d_head
     shapes: dict[str, Shape] = {"embed.W_E": (sizes.n_tokens, d), "pos_embed.W_pos": (sizes.length, d)}
     for layer, width in enumerate(model.d_mlp):
-        block = f"blocks.{layer}"
-        shapes |= _norm_shapes(config, f"{block}.ln1")
-        for letter in "QKV":
-            shapes[f"{block}.attn.W_{letter}"] = (H, d, dh)
-        shapes[f"{block}.attn.W_O"] = (H, dh, d)
+        attn, mlp = f"blocks.{layer}.attn", f"blocks.{layer}.mlp"
+        shapes |= _norm_shapes(config, f"blocks.{layer}.ln1")
+        shapes |= {f"{attn}.W_{letter}": (H, d, dh) for letter in "QKV"} | {f"{attn}.W_O": (H, dh, d)}
         if model.biases:
-            for letter in "QKV":
-                shapes[f"{block}.attn.b_{letter}"] = (H, dh)
-            shapes[f"{block}.attn.b_O"] = (d,)
+            shapes |= {f"{attn}.b_{letter}": (H, dh) for letter in "QKV"} | {f"{attn}.b_O": (d,)}
         if width is not None:
-            shapes |= _norm_shapes(config, f"{block}.ln2")
-            shapes[f"{block}.mlp.W_in"] = (d, width)
-            shapes[f"{block}.mlp.W_out"] = (width, d)
+            shapes |= _norm_shapes(config, f"blocks.{layer}.ln2")
+            shapes |= {f"{mlp}.W_in": (d, width), f"{mlp}.W_out": (width, d)}
             if model.biases:
-                shapes[f"{block}.mlp.b_in"] = (width,)
-                shapes[f"{block}.mlp.b_out"] = (d,)
+                shapes |= {f"{mlp}.b_in": (width,), f"{mlp}.b_out": (d,)}
     shapes |= _norm_shapes(config, "ln_final")
     shapes["unembed.W_U"] = (d, sizes.n_answers)
     if model.biases:

@@ -8,12 +8,11 @@ Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are li
     scores of layer 2    entries of [C; C OV1] QK2 (that residual), gathered, mixed by the layer-1 patterns
     output of layer 2    w2 @ [C; C OV1] OV2
 
-The MLP and the unembedding follow, at one position; on a CPU the logits of its neurons come from W_out W_U, which has
-fewer columns than W_out. This file has the matrix products; the large ones, and what is between products (gathers,
-patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test
-holds logits and every gradient equal to the reference transformer. All functions take weights with or without a leading
-axis M: on a CPU the plain matrix products of a single model are faster than batched ones. `heads` does the same for
-several heads. docs/names.md, "Words of the fast pass", says what rows, copies, usage and aside are.
+The MLP and the unembedding follow, at one position. The large matrix products and what is between products (gathers,
+patterns, scatters) are done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test holds
+logits and every gradient equal to the reference transformer. All functions take weights with or without the axis M: on
+a CPU the plain matrix products of a single model are faster than batched ones. `heads` does the same for several heads.
+docs/names.md, "Words of the fast pass", says what rows, copies, usage and aside are.
 """
 
 from __future__ import annotations
@@ -63,19 +62,8 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
-        """The weights of a stack or of one model, from those by the names of `weight_shapes`."""
-        heads = {}  # Q1, ..., O2; those of several heads keep their axis H
-        for layer in (1, 2):
-            for letter in "QKVO":
-                heads[f"{letter}{layer}"] = named[f"blocks.{layer - 1}.attn.W_{letter}"].squeeze(-3)
-        return cls(
-            E=named["embed.W_E"],
-            pos=named["pos_embed.W_pos"],
-            **heads,
-            W_in=named["blocks.1.mlp.W_in"],
-            W_out=named["blocks.1.mlp.W_out"],
-            U=named["unembed.W_U"],
-        )
+        """The weights of a stack or of one model, from all of them by name, in the order of `weight_shapes`."""
+        return cls(*[weight.squeeze(-3) if ".attn." in name else weight for name, weight in named.items()])
 
 
 @dataclass(frozen=True)
@@ -85,16 +73,6 @@ class Rows:
     embeddings: Tensor  # (C, d)            [E; P]
     equal_rows: Tensor  # (H C + 1, d)      [[E; P] OV1 of each head; E_= + P_=]: of the residual of `=` after layer 1
     key_rows: Tensor  # ((1 + H) C, d)    [[E; P]; [E; P] OV1 of each head]: of the residual of any key
-
-    @cached_property
-    def outputs_1(self) -> Tensor:
-        """What layer 1 writes for each row, [E; P] OV1, (H C, d)."""
-        return self.equal_rows[..., :-1, :]
-
-    @cached_property
-    def constant(self) -> Tensor:
-        """The residual of `=` before layer 1, E_= + P_=, (1, d)."""
-        return self.equal_rows[..., -1:, :]
 
 
 @dataclass(frozen=True)
@@ -109,12 +87,6 @@ class Tables(Rows):
     scores_2: Tensor  # (2C, C + 1)       key_rows queries_2^T
     OV2: Tensor  # (d, d)
     outputs: Tensor  # (3C + 1, d)       [equal_rows; key_rows OV2]: what the residual of `=` after layer 2 is made of
-
-    @cached_property
-    def outputs_2(self) -> Tensor:
-        """What layer 2 writes for each row that a key is made of, key_rows OV2, (2C, d)."""
-        n_equal_rows = self.equal_rows.shape[-2]
-        return self.outputs[..., n_equal_rows:, :]
 
 
 @dataclass(frozen=True)
@@ -196,8 +168,9 @@ class OneHead(Activations):
 
     @cached_property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
-        """What layer 2's attention writes into the residual of `=`: by how much it uses each of `outputs_2`."""
-        return self.usage[..., self.kernels.n_used_by_1 :] @ self.tables.outputs_2
+        """What layer 2's attention writes into the residual of `=`: what it uses of each of key_rows OV2."""
+        n = self.kernels.n_used_by_1  # rows of `outputs` before those, and columns of `usage` for them
+        return self.usage[..., n:] @ self.tables.outputs[..., n:, :]
 
     @cached_property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
@@ -284,7 +257,7 @@ class Forward(Generic[A, R]):
         activations = self.forward(w, tokens)
         tables = activations.tables
         residuals = {
-            "embedding": lambda: tables.constant.expand(*tokens.shape[:-1], -1),
+            "embedding": lambda: tables.equal_rows[..., -1:, :].expand(*tokens.shape[:-1], -1),  # E_= + P_=
             "attention 1": lambda: activations.resid_pre,
             "attention 2": lambda: activations.resid_mid,
             "MLP 2": lambda: activations.resid_post,
@@ -300,7 +273,7 @@ class Forward(Generic[A, R]):
         @torch.no_grad()
         def all_positions(layer: int) -> Tensor:
             """The residual of every position after layer 1, the only layer but the last."""
-            outputs = tables.outputs_1.unflatten(-2, (-1, self.C))  # (..., H, C, d)
+            outputs = tables.equal_rows[..., :-1, :].unflatten(-2, (-1, self.C))  # of layer 1, (..., H, C, d)
             return self.kernels.after_layer_1(tables.embeddings, outputs, tokens, activations.attention_1)
 
         patterns = activations.attention_1, activations.attention_2.unsqueeze(-2)  # (..., B, H, queries, T)
@@ -366,7 +339,7 @@ class TableForward(Forward[OneHead, Tables]):
         return OneHead(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
     def _attention_backward(self, w: Weights, activations: OneHead, g_resid: Tensor, grads: Weights) -> None:
-        """Goes through `forward` from the end to the beginning, then through `begin_tables`."""
+        """Writes the gradients of all weights of attention and embeddings: `forward` from the end to the beginning."""
         # resid_mid = usage @ outputs
         g_usage = self.kernels.matrix(activations.tokens, self.kernels.n_used, g_resid)
         self.kernels.product(g_resid, activations.tables.outputs.mT, g_usage)

@@ -22,18 +22,14 @@ LOGITS = "logits"
 
 
 class Lazy(Mapping[str, Tensor]):
-    """Tensors by name, each computed by its function when it is first read, without gradients."""
+    """Tensors by name, each computed by its function when it is read, without gradients."""
 
     def __init__(self, functions: Mapping[str, Callable[[], Tensor]]):
         self._functions = functions
-        self._values: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor of this name, computed now unless it was read before."""
-        if name not in self._values:
-            with torch.no_grad():
-                self._values[name] = self._functions[name]()
-        return self._values[name]
+        with torch.no_grad():
+            return self._functions[name]()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._functions)

@@ -77,7 +77,7 @@ class Hooked(nn.Module):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The output, and by name the (detached) activation at each hook point that `names_filter` names, all if None.
 
-        Within `hooks`, the activation is the replacement that a function of theirs returned, if any did.
+        Within `hooks`, the activation is the replacement that a hook function returned, if any did.
         """
         cache: dict[str, Tensor] = {}
 
@@ -115,7 +115,7 @@ def _bias(model: Model, *shape: int) -> nn.Parameter | None:
     return _unloaded(*shape) if model.biases else None
 
 
-def _plus_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+def plus_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     """x + bias, or x in a model without biases."""
     return x if bias is None else x + bias
 
@@ -157,7 +157,7 @@ class Norm(nn.Module):
         if self.centred:
             x = x - x.mean(-1, keepdim=True)
         scale = self.hook_scale((x.square().mean(-1, keepdim=True) + NORM_EPS).sqrt())  # (B, T, 1)
-        return self.hook_normalized(_plus_bias(x / scale * self.w, self.b))
+        return self.hook_normalized(plus_bias(x / scale * self.w, self.b))
 
 
 def _norm(model: Model) -> nn.Module:
@@ -184,9 +184,9 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
         """What attention writes at each query position, (B, T or 1, d), from the residual stream (B, T, d)."""
         queries = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
-        q = self.hook_q(_plus_bias(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
-        k = self.hook_k(_plus_bias(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
-        v = self.hook_v(_plus_bias(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
+        q = self.hook_q(plus_bias(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
+        k = self.hook_k(plus_bias(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
+        v = self.hook_v(plus_bias(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
         # The copy costs next to nothing; with a transposed view batched float32 products on ARM are 70 times slower.
         keys = k.permute(0, 2, 3, 1).contiguous()  # (B, H, dh, T)
         d_head = q.shape[-1]
@@ -196,7 +196,7 @@ class Attention(nn.Module):
         scores = self.hook_attn_scores(scores.masked_fill(future, -math.inf))
         pattern = self.hook_pattern(scores.softmax(-1))
         z = self.hook_z(torch.einsum("bhqk,bkhe->bqhe", pattern, v))  # (B, T or 1, H, dh)
-        return _plus_bias(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
+        return plus_bias(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
 
 
 class MLP(nn.Module):
@@ -211,9 +211,9 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The MLP's output at every position, (B, T, d)."""
-        pre = self.hook_pre(_plus_bias(x @ self.W_in, self.b_in))  # (B, T, h)
+        pre = self.hook_pre(plus_bias(x @ self.W_in, self.b_in))  # (B, T, h)
         post = self.hook_post(self.activation(pre))
-        return _plus_bias(post @ self.W_out, self.b_out)
+        return plus_bias(post @ self.W_out, self.b_out)
 
 
 class Block(nn.Module):
@@ -258,13 +258,13 @@ class Unembed(nn.Module):
         self.b_U = _bias(model, n_answers)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _plus_bias(x @ self.W_U, self.b_U)  # (B, T, N)
+        return plus_bias(x @ self.W_U, self.b_U)  # (B, T, N)
 
 
 class Transformer(Hooked):
-    """One model (paper, section 3) with these `weights`, by the names that `weight_shapes` gives them.
+    """One model (paper, section 3) with copies of these `weights`, by the names that `weight_shapes` gives them.
 
-    Without `weights` it is the untrained model of seed 0. Weights are copied, with their dtype and device.
+    Without `weights` it is the untrained model of seed 0.
     """
 
     def __init__(self, config: Config, weights: Mapping[str, Tensor] | None = None):

@@ -2,8 +2,8 @@
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_functions` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in
-single precision. Tests hold them equal. `numba_step` is a whole training step of one model on a CPU. docs/names.md has
-their words, in "Words of the fast pass".
+single precision. `numba_step` is a whole training step of one model on a CPU. docs/names.md has their words, in "Words
+of the fast pass".
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from assignadd.config import Config
 from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.task.vocabulary import sizes_of
 
-# A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads. With several
-# heads, a thread has numbers of the patterns of all.
-LONGEST_ON_GPU, LONGEST_OF_SEVERAL, MOST_HEADS_ON_GPU = 32, 16, 8
+# The longest sequences of a GPU's kernels, with one head and with several, and the most heads: a program has a warp of
+# 32 threads for each position, and a block of at most 1,024 threads, each of which has numbers of all heads.
+LONGEST_OF_ONE_HEAD, LONGEST_OF_SEVERAL, MOST_HEADS = 32, 16, 8
 
 
 def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKernels:
@@ -33,7 +33,8 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
         return CompiledKernels(K, T, device)
     is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too
-    fits = T <= LONGEST_ON_GPU if H == 1 else T <= LONGEST_OF_SEVERAL and H <= MOST_HEADS_ON_GPU
+    longest = LONGEST_OF_ONE_HEAD if H == 1 else LONGEST_OF_SEVERAL
+    fits = longest >= T and H <= MOST_HEADS
     if single_precision and stacked and is_nvidia and fits and _installed("triton"):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 

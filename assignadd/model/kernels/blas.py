@@ -1,7 +1,7 @@
 """What compiled code needs of its surroundings: matrix products of torch's BLAS library, and threads that meet.
 
-With NumPy's own products a training step takes half as long again on an x86 processor. With the compiler switched off
-(NUMBA_DISABLE_JIT=1) the same code runs in Python on one thread, with NumPy's products: a breakpoint or `print` works.
+With the compiler switched off (NUMBA_DISABLE_JIT=1) the same code runs in Python on one thread, with NumPy's products:
+a breakpoint or `print` works. NumPy's products make a training step half as long again on an x86 processor.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ def available() -> bool:
 def compiled(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
     """The function compiled by Numba: now for this signature, or else when it is first called.
 
-    The result is stored on disk, and made again when any file of compiled code has changed: functions call those of
-    other files.
+    The result is stored on disk, and made again when any file of compiled code has changed.
     """
     # Without these options compiling takes half as long again.
     result = with_stored_code(function, _sources(), error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options)
@@ -75,7 +74,7 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
 
 @cache
 def _sources() -> list[Path]:
-    """The files of compiled code."""
+    """The files of compiled code, any of whose functions may call those of others."""
     folder = Path(__file__).parent
     arguments = [folder.parent / "cpu_step.py", folder.parent / "table.py"]  # these define the types of arguments
     return [folder / "blas.py", *sorted(folder.glob("numba_*.py")), *arguments]
@@ -85,18 +84,17 @@ def _sources() -> list[Path]:
 def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
     """Calls BLAS's sgemm with these arguments; `b`, `a` and `out` are addresses of matrices.
 
-    An intrinsic of Numba gets types, and returns its signature and a function that writes the LLVM code of a call. BLAS
-    takes every argument by its address, so a value is copied to memory first.
+    An intrinsic of Numba gets types, and returns its signature and a function that writes the LLVM code of a call.
     """
     kinds = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
 
     def generate(context, builder, signature, values):
         pointer = ir.IntType(8).as_pointer()
-        addresses = []
+        addresses = []  # BLAS takes every argument by its address
         for kind, value in zip(kinds, values, strict=True):
             if kind == types.uintp:  # a matrix: this is its address
                 addresses.append(builder.inttoptr(value, pointer))
-            else:
+            else:  # a value, which is copied to memory first
                 addresses.append(builder.bitcast(alloca_once_value(builder, value), pointer))
         function_type = ir.FunctionType(ir.VoidType(), [pointer] * len(addresses))
         builder.call(get_or_insert_function(builder.module, function_type, "assignadd_sgemm_"), addresses)
@@ -187,11 +185,8 @@ def wait_for_all(thread):
     """Returns once all threads have called it.
 
     The last one to arrive sets the number of arrivals back to 0 and counts a turn, which is what the others wait for.
-    They look again and again for a while, then sleep between two looks.
-
-    On a busy machine, a waiting thread that never sleeps may hold the very processor that the last thread needs.
-    Offering the processor (sched_yield) does not suffice, since the system moves a thread only to a processor that has
-    nothing to do. Beside one busy process on two cores, two threads that never sleep take 2.5 times as long.
+    They look again and again for a while, then sleep between two looks: on a busy machine, a waiting thread that never
+    sleeps may hold the very processor that the last thread needs.
     """
     if thread.n_threads == 1:
         return
@@ -211,7 +206,7 @@ def wait_for_all(thread):
 
 
 def has_threads() -> bool:
-    """Whether matrix products of several threads at once can each keep to the thread that calls them.
+    """Whether a matrix product can keep to the thread that calls it, so that several threads can multiply at once.
 
     MKL can be told so, and OpenBLAS where its threads are OpenMP's; its threads of other kinds serve all callers.
     """
@@ -248,12 +243,12 @@ def on_threads(function: Callable[..., None], arguments: Sequence[tuple[Any, ...
 
 @cache
 def _pool(threads: int) -> tuple[ThreadPoolExecutor, Lock]:
-    """This many threads that wait for work, and a lock, as whoever gives them work needs all of them at once."""
+    """This many threads that wait for work, and a lock: whoever gives them work needs all of them at once."""
     return ThreadPoolExecutor(threads, initializer=_keep_to_one_thread), Lock()
 
 
 def _keep_to_one_thread() -> None:
-    """Has the library start no threads for the products of the thread that calls this."""
+    """From now on the products of the thread that calls this run on it alone."""
     for name in ("MKL_Set_Num_Threads_Local", "omp_set_num_threads"):
         limit = function_of_torch(name)
         if limit is not None:

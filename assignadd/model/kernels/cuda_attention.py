@@ -2,14 +2,15 @@
 
 They read and write places of shared memory that depend on the data, which a Triton program cannot. In memory sequences
 come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, H, query,
-key, B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
+key, B), matrices (M, width, B). Tensors are views of it with the axes in the usual order, (M, B, ...). No atomic
+operation is used: a step repeats bit for bit.
 
-`tensor.TensorKernels` says what each operation returns, and docs/names.md, "Words of the fast pass", what its words
-mean. Its tensors have the axes in the usual order, (M, B, ...), as views of this memory.
+`tensor.TensorKernels` says what each operation returns.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ class CudaAttention(TensorKernels):
         attention = scores.new_empty(M, self.H, T, T, B)
         # Sequences of a block, a multiple of LANES: as many as share a copy of the table, but fewer where some
         # processors would have no block.
-        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * self.H * B // (LANES * self._processors)))
-        blocks = -(-B // n_sequences)  # rounded up
+        at_once_if_all_are_busy = M * self.H * B // (LANES * self._processors)
+        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, at_once_if_all_are_busy))
+        blocks = math.ceil(B / n_sequences)
         memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M * self.H)
         self._launch("patterns", grid, T, memory, scores.contiguous(), in_memory, attention, usage, B, n_sequences)
         return attention.movedim(-1, 1)  # (M, B, H, query, key)
@@ -109,15 +111,9 @@ class CudaAttention(TensorKernels):
         return g_of_rows, g_position_scores.movedim(-1, 1), g_passed_on.movedim(-1, 1)
 
     def layer_1_backward(
-        self,
-        g_usage: Tensor,
-        tokens: Tensor,
-        attention_1: Tensor,
-        attention_2: Tensor,
-        copied_scores: Tensor,
-        g_position_scores: Tensor,
-        g_passed_on: Tensor,
-    ) -> Tensor:
+        self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor, copied_scores: Tensor,
+        g_position_scores: Tensor, g_passed_on: Tensor,
+    ) -> Tensor:  # fmt: skip
         """Gradient of layer 1's score table, by the programs `pairs_backward` and `table_backward`."""
         in_memory = _tokens(tokens)
         M, T, B = in_memory.shape
@@ -130,10 +126,11 @@ class CudaAttention(TensorKernels):
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
         """Gradients of layer 1's score tables (M, H, C, C) from those of every pair's score (M, H, B, query, key)."""
         M, H, B = g_pairs.shape[:3]
-        tiles = -(-self.C // self._table_rows)  # parts of the table, by rows; all divisions here are rounded up
-        # Each block adds up one tile over a slice of the sequences. There are as many slices as fill the processors.
-        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * H * tiles)))))  # of a slice
-        slices, warps = max(1, -(-B // n_sequences)), min(self._warps, n_sequences)
+        tiles = math.ceil(self.C / self._table_rows)  # parts of the table, by rows
+        # Each block adds up one tile over a slice of the sequences. As many slices as fill the processors are wanted.
+        wanted_slices = max(1, min(B, self._processors // (M * H * tiles)))
+        n_sequences = max(1, math.ceil(B / wanted_slices))  # of a slice
+        slices, warps = max(1, math.ceil(B / n_sequences)), min(self._warps, n_sequences)
         g_slices = g_pairs.new_empty(M, H, slices, self.C, self.C)
         memory = warps * self._table_rows * self.C
         grid = slices, tiles, M * H
@@ -146,7 +143,7 @@ class CudaAttention(TensorKernels):
         Each block gets the memory for `parts` calls of `spread` at once, 0 where the program does not call it.
         """
         M, T, B = tokens.shape
-        memory, grid = parts * self._spread_memory, (-(-B // LANES), M * self.H, 1)
+        memory, grid = parts * self._spread_memory, (math.ceil(B / LANES), M * self.H, 1)
         self._launch(name, grid, T, memory, first, tokens, *arrays, B)
 
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:

@@ -2,14 +2,13 @@
 
 The formulas are those of `TableForward` (`model/table.py`), which explains them; a test holds both equal. Every thread
 runs the same function on its share of the sequences, and waits for the others where it needs what is theirs. The
-sequences pass a chunk at a time, forward and at once backward, each chunk in the memory of the one before: what is
-written is so little that it is still in the processor's cache when it is read.
+sequences pass a chunk at a time, forward and at once backward, each chunk in the memory of the one before, so that it
+stays in the processor's cache.
 
 `cpu_step` says what every array in the arguments is (`Model`, `Gradients`, `Chunk`, `Sums`, `Batches`, `Update`);
 docs/names.md, "Words of the fast pass", says what copies and amounts are. K, T and C = K + T are the numbers of tokens,
-of positions and of rows of a table for both. `dot(a, b, out)` writes a @ b, `add_dot` adds it,
-`gemm(scale, a, b, beta, out)` writes scale * a @ b + beta * out; `add_rows` does the same for the rows of each
-sequence's tokens, of which a product would multiply most by zero.
+of positions and of rows of a table for both. `dot(a, b, out)` writes a @ b, `add_dot` adds it, `gemm(scale, a, b, beta,
+out)` writes scale * a @ b + beta * out. `add_rows` multiplies by the few rows that belong to a sequence's tokens.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from assignadd.model.kernels.numba_functions import (
 )
 from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
 
-# For functions that only compiled code calls. They have no wrapper for Python, which takes time to compile where the
-# arguments are many.
+# For functions that only compiled code calls: a wrapper for Python takes time to compile where the arguments are many.
 inner = partial(compiled, no_cpython_wrapper=True)
 
 
@@ -71,8 +69,7 @@ def write_tables(thread, model):
     """
     weights, tables, equals, scale = model
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
-    # The parts of `rows`, (4C + 1, d): embeddings, C; embeddings OV1, C; E_= + P_=, 1; (the first two) OV2, 2C. In each
-    # part of C rows, the last T are those of positions.
+    # The parts of `rows`, as `Tables` says. In each part of C rows, the last T are those of positions.
     embeddings, outputs_1 = tables.rows[:C], tables.rows[C : 2 * C]
     constant, outputs_2 = tables.rows[2 * C : 2 * C + 1], tables.rows[2 * C + 1 :]
     # The rows that make up the residual of any key in layer 2, and those that make up the residual of the query `=`.
@@ -190,7 +187,7 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
 
 @inner
 def write_gradients(thread, model, gradients):
-    """Writes the gradients of the weights from those of the tables, as `TableForward._tables_backward` does.
+    """Writes the gradients of the weights from the sums of all sequences, as `TableForward._tables_backward` does.
 
     It goes through `write_tables` from the end to the beginning; the first thread and the last each do about half.
     """
@@ -202,7 +199,7 @@ def write_gradients(thread, model, gradients):
     g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : 2 * C], g_tables.rows[: 2 * C]
     g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
     g_scores_2_T = sums.scores_2_T[:, : 2 * C]
-    g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for that part of the embeddings' gradient
+    g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for what layer 1's scores add to `g_embeddings`
     if thread.number == 0:
         copy(sums.W_in, grads.W_in)
         # The rows of positions and the constant, whose gradients `backward` adds up apart.
@@ -263,11 +260,11 @@ def add_sums(thread, all_sums):
 
 @inner
 def pass_share(thread, model, chunk, sums, batches, step):
-    """Writes the losses of a thread's share of a step's batch, and the sums of their gradients."""
-    B, n = len(batches.losses), len(chunk.amounts)
+    """Writes the losses of a thread's share of a step's batch, and the sums of their gradients, chunk by chunk."""
+    B, n = len(batches.losses), len(chunk.amounts)  # sequences of a batch, and of a chunk
     tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
     first, last = share(thread, B)
-    # To these, `backward` adds sequence by sequence; the other sums are written by the first chunk's products.
+    # To these, `backward` adds sequence by sequence. The first chunk's products write the other sums.
     clear(sums.scores_1)
     clear(sums.scores_2_T)
     clear(sums.outputs)
@@ -293,13 +290,13 @@ def mean(x):
 def adamw(update, first, last, rate, count):
     """AdamW's update number `count` (Loshchilov and Hutter, 2019) of the weights from `first` to `last` - 1.
 
-    One pass over memory; the running means of the gradient and of its square, `mean` and `square`, are updated too.
+    The running means of the gradient and of its square, `mean` and `square`, are updated too.
     """
     weights, grad = update.weights[first:last], update.grad[first:last]
     mean, square = update.mean[first:last], update.square[first:last]
     beta1, beta2 = update.beta1, update.beta2
-    # The correction for moments that start at 0 divides sqrt(square). To divide once per weight, the step size and eps
-    # are multiplied by it instead.
+    # The correction for a `square` that starts at 0 divides sqrt(square). To divide once per weight, the step size and
+    # eps are multiplied by it instead.
     correction = np.sqrt(1 - beta2**count)
     step_size = np.float32(rate / (1 - beta1**count) * correction)
     scaled_eps = np.float32(update.eps * correction)
@@ -317,8 +314,7 @@ def adamw(update, first, last, rate, count):
 def train(thread, model, gradients, chunk, sums, batches, update):
     """Writes loss and gradients of every step's batch, one after the other, and updates the weights by each.
 
-    Without weights in `update` (P = 0), only the gradients are asked for. A model whose loss is not finite stops before
-    its update.
+    Without weights in `update` (P = 0), there is no update. A model whose loss is not finite stops before its update.
     """
     loss, diverged_at, P = batches.loss, batches.diverged_at, len(update.weights)
     for step in range(len(update.rates)):

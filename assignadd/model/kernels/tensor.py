@@ -290,9 +290,9 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor) -> None:
-    """`TensorKernels.adamw` on a CPU: for each model the kernel of torch.optim.AdamW(fused=True), which reads memory once.
+    """`TensorKernels.adamw` on a CPU: for each model torch's fused kernel, which passes over memory once.
 
-    torch.optim.adamw.adamw, which gives the same bits, takes 40 us more for each call.
+    torch.optim.adamw.adamw gives the same bits, and takes 40 us more for each call.
     """
     steps, rates = count.float(), moments.exact_rate.flatten().tolist()
     is_alive, is_finite = (diverged_at < 0).tolist(), loss.isfinite().tolist()

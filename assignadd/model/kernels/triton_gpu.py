@@ -2,8 +2,7 @@
 
 One pass over memory where tensor operations take ten. A GPU works on the commands of several streams at once. Two more
 streams take what the first does not wait for before `join`: the second products aside, the third the gradient of layer
-1's score table and what follows from it. `tensor.TensorKernels` says what each operation returns, and docs/names.md,
-"Words of the fast pass", what its words mean.
+1's score table and what follows from it. `tensor.TensorKernels` says what each operation returns.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from assignadd.model.kernels.tensor import Moments
 
 # Measured on an H200: sequences in a program of the loss, and weights in one of the update.
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
-# On an H200, products of this many models with this many multiplications each are faster here than in cuBLAS, with
-# these tiles. It takes tensor cores that are much faster than the units for float32, as GPUs for data centres have
-# (A100, H100 and H200, B200): here their versions.
+# On an H200, products of at least this many models with at least this many multiplications each are faster here than in
+# cuBLAS, with these tiles. That takes tensor cores much faster than the units for float32, as GPUs for data centres have
+# (A100, H100 and H200, B200), whose versions these are.
 MANY_MODELS, LARGE = 8, 1 << 24
 FAST_TENSOR_CORES = {(8, 0), (9, 0), (10, 0)}
 PRODUCT_TILE = {"ROWS": 128, "COLUMNS": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
@@ -95,7 +94,7 @@ class TritonKernels(CudaAttention):
 
     @contextmanager
     def _beside(self, stream: torch.cuda.Stream, *used: Tensor) -> Iterator[None]:
-        """A context for work on this stream at the same time as on the first: small products do not fill a device."""
+        """A context for work on this stream, at the same time as on the first: small products do not fill a device."""
         self._used += used  # their memory must not be freed before `join`
         self._busy.add(stream)
         stream.wait_stream(torch.cuda.current_stream())
@@ -103,7 +102,7 @@ class TritonKernels(CudaAttention):
             yield
 
     def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
-        """A context for work on the third stream, which begins with the gradient of layer 1's score table."""
+        """A context for work on the third stream, on which the gradient of layer 1's score table is computed."""
         return self._beside(self._third, *used)
 
     def join(self) -> None:
@@ -173,15 +172,15 @@ def product(
         total += tl.dot(x0, y0, tl.dot(x0, y1, tl.dot(x1, y0, small)))
         a += DEPTH * a_k
         b += DEPTH * b_k
-    at = m * out_model + i * out_row + j * out_column
-    there = (i < rows) & (j < columns)  # the part of the tile that is within the matrix
+    place = m * out_model + i * out_row + j * out_column
+    inside = (i < rows) & (j < columns)  # the part of the tile that is within the matrix
     if END == "relu":
         total = tl.where(total < 0, 0.0, total)  # keeps NaN, as torch does, and so does the gate
     elif END == "add":
-        total += tl.load(other + at, mask=there, other=0.0)
+        total += tl.load(other + place, mask=inside, other=0.0)
     elif END == "gate":
-        total = tl.where(tl.load(other + at, mask=there, other=0.0) <= 0, 0.0, total)
-    tl.store(out + at, total, mask=there)
+        total = tl.where(tl.load(other + place, mask=inside, other=0.0) <= 0, 0.0, total)
+    tl.store(out + place, total, mask=inside)
 
 
 @triton.jit
@@ -222,19 +221,19 @@ def adamw(
         # Other blocks may read it before or after: they change nothing either way, as the loss is not finite.
         tl.store(diverged_at + m, tl.load(count) - 1)
     if trained & finite:
-        there, at = i < P, m * P + i
-        g = tl.load(grad + at, mask=there, other=0.0)
-        first = tl.load(mean + at, mask=there, other=0.0)
-        second = tl.load(square + at, mask=there, other=0.0)
-        w = tl.load(flat + at, mask=there, other=0.0)
+        inside, place = i < P, m * P + i
+        gradient = tl.load(grad + place, mask=inside, other=0.0)
+        new_mean = tl.load(mean + place, mask=inside, other=0.0)
+        new_square = tl.load(square + place, mask=inside, other=0.0)
+        weight = tl.load(flat + place, mask=inside, other=0.0)
         settings = averaging + 4 * m  # the addresses of 1 - beta1, beta2, 1 - beta2 and eps
-        first += tl.load(settings) * (g - first)
-        second = second * tl.load(settings + 1) + tl.load(settings + 2) * g * g
+        new_mean += tl.load(settings) * (gradient - new_mean)
+        new_square = new_square * tl.load(settings + 1) + tl.load(settings + 2) * gradient * gradient
         steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32
-        size = (tl.load(rate + m) / (1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m))))).to(tl.float32)
+        step_size = (tl.load(rate + m) / (1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m))))).to(tl.float32)
         correction = tl.sqrt(1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m + 1)))).to(tl.float32)
-        update = first / (tl.sqrt(second) / correction + tl.load(settings + 3))
-        w = w * (1 - tl.load(decay + m)) - update * size
-        tl.store(mean + at, first, mask=there)
-        tl.store(square + at, second, mask=there)
-        tl.store(flat + at, w, mask=there)
+        update = new_mean / (tl.sqrt(new_square) / correction + tl.load(settings + 3))
+        weight = weight * (1 - tl.load(decay + m)) - update * step_size
+        tl.store(mean + place, new_mean, mask=inside)
+        tl.store(square + place, new_square, mask=inside)
+        tl.store(flat + place, weight, mask=inside)
