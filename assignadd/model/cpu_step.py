@@ -286,7 +286,8 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
 
 def _arrays(w: Weights) -> Weights:
     """The weights as arrays, which are views of the tensors where these are contiguous."""
-    return Weights(*[weight.detach().contiguous().numpy() for weight in w])
+    arrays: list[Any] = [weight.detach().contiguous().numpy() for weight in w]
+    return Weights(*arrays)
 
 
 def _arrays_of(stack: Stack) -> Weights:

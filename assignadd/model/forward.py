@@ -36,8 +36,8 @@ def table_forward(config: Config, device: str | torch.device = "cpu", stacked: b
     return kind(config, device, stacked)
 
 
-def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
-    """The sequences of every model, also where all share them (M = 1 in `tokens`).
+def sequences_of_each(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
+    """The sequences of every model of a stack, also where all share those of one (M = 1 in `tokens`).
 
     Raises a ValueError for tokens outside the vocabulary: compiled kernels would read past the end of an array.
     """
@@ -71,7 +71,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
     The function is called once for each chunk of the sequences, so that the logits of all are never in memory.
     """
-    tokens = for_each_model(stack, tokens)  # (M, B, T)
+    tokens = sequences_of_each(stack, tokens)  # (M, B, T)
     if len(computed_together(stack.flat.device, len(stack))) > 1:
         return torch.cat([_for_each_chunk(models, tokens[part], function) for part, models in stack.parts])
     logits_of, at_once = _forward_pass(stack)
@@ -106,7 +106,7 @@ def unstacked(model: Stack) -> Weights:
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The trace of all models of a stack, each on its own sequences or on shared ones, with the axis M."""
-    tokens = for_each_model(stack, tokens)
+    tokens = sequences_of_each(stack, tokens)
     if covers(stack.config):
         return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
     return reference_trace(stack, tokens, CHUNK)
@@ -114,7 +114,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """The trace of each model, one after the other, on its own sequences or on shared ones, without the axis M."""
-    for model, model_tokens in zip(stack, for_each_model(stack, tokens), strict=True):
+    for model, model_tokens in zip(stack, sequences_of_each(stack, tokens), strict=True):
         with torch.no_grad():
             if covers(model.config):
                 trace_of_model = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)

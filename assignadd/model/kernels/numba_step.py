@@ -28,7 +28,7 @@ from assignadd.model.kernels.numba_functions import (
     layer_2_backward,
     relu,
 )
-from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
+from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, add_rows_of_outputs, transpose
 
 # For functions that only compiled code calls: a wrapper for Python takes time to compile where the arguments are many.
 inner = partial(compiled, no_cpython_wrapper=True)
@@ -97,20 +97,6 @@ def write_tables(thread, model):
         factors_of(tables.scores_1, tables.factors_1, T)
         dot(weights.W_out, weights.U, tables.read_out)
     wait_for_all(thread)
-
-
-@inner
-def add_rows_of_outputs(to, outputs, tokens, amounts, resid_mid):
-    """Calls `add_rows` for all that a token brings into the residual of `=` before the MLP, (n, d).
-
-    `outputs`, (3C + 1, d), has a row for what layer 1 writes for each row of the embeddings (C), for the constant
-    E_= + P_= (1), for what layer 2 writes for each row of the embeddings (C) and for layer 1's copy of it (C). Their
-    amounts begin in the columns 2T, 0 and T of `amounts`.
-    """
-    T, C = tokens.shape[1], len(outputs) // 3
-    add_rows(to, outputs[:C], tokens, amounts, 2 * T, resid_mid)
-    add_rows(to, outputs[C + 1 : 2 * C + 1], tokens, amounts, 0, resid_mid)
-    add_rows(to, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
 
 
 @inner

@@ -22,8 +22,8 @@ from assignadd.model.kernels.tensor import Moments
 # Measured on an H200: sequences in a program of the loss, and weights in one of the update.
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
 # On an H200, products of at least this many models with at least this many multiplications each are faster here than in
-# cuBLAS, with these tiles. That takes tensor cores much faster than the units for float32, as GPUs for data centres have
-# (A100, H100 and H200, B200), whose versions these are.
+# cuBLAS, with these tiles. That takes tensor cores much faster than the units for float32, as GPUs for data centres
+# have (A100, H100 and H200, B200), whose versions these are.
 MANY_MODELS, LARGE = 8, 1 << 24
 FAST_TENSOR_CORES = {(8, 0), (9, 0), (10, 0)}
 PRODUCT_TILE = {"ROWS": 128, "COLUMNS": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
