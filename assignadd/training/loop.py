@@ -181,22 +181,24 @@ def log_spaced(config: Config) -> tuple[int, ...]:
     return LOG_SPACED if config.record.log_spaced else ()
 
 
-def is_checkpoint(config: Config, step: int) -> bool:
-    """Whether the weights are saved at this step."""
-    return step in log_spaced(config) or step % config.record.checkpoint_every == 0 or step == config.optim.steps
+def is_due(config: Config, step: int, every: int) -> bool:
+    """Whether what is done every `every` steps and after the last one is done at this step; never if `every` is 0."""
+    return every > 0 and (step % every == 0 or step == config.optim.steps)
 
 
 def saves_state(config: Config, step: int) -> bool:
-    """Whether the optimizer state, from which training can go on, is saved at this step: at regular ones alone."""
-    return step % config.record.checkpoint_every == 0 or step == config.optim.steps
+    """Whether the optimizer state, from which training can go on, is saved at this step."""
+    return is_due(config, step, config.record.checkpoint_every)
+
+
+def is_checkpoint(config: Config, step: int) -> bool:
+    """Whether the weights are saved at this step."""
+    return step in log_spaced(config) or saves_state(config, step)
 
 
 def is_measurement(config: Config, step: int) -> bool:
-    """Whether the observer is called at this step: at regular ones, and at those that decide what was learned."""
-    every = config.record.measure_every
-    if step == config.optim.steps:
-        return every > 0 or config.record.final_sequences > 0
-    return (every > 0 and step % every == 0) or step in last_evaluations(config)
+    """Whether the observer is called at this step."""
+    return is_due(config, step, config.record.measure_every) or step in last_evaluations(config)
 
 
 @cache
@@ -212,7 +214,7 @@ def last_evaluations(config: Config) -> list[int]:
 
 def is_evaluation(config: Config, step: int) -> bool:
     """Whether the models are evaluated at this step."""
-    return step % config.record.eval_every == 0 or step == config.optim.steps or is_measurement(config, step)
+    return is_due(config, step, config.record.eval_every) or is_measurement(config, step)
 
 
 def next_stop(config: Config, step: int) -> int:
