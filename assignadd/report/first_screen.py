@@ -14,7 +14,7 @@ from assignadd.network import Network
 from assignadd.report.beside import ARXIV, BESIDE
 from assignadd.report.claims_table import TONES, count_verdicts, group
 from assignadd.report.page import Answer, Page, Picture, number
-from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, SOME_SEEDS, UNDECIDED
 from assignadd.task import examples
 from assignadd.task.evalsets import LABELS
 from assignadd.task.text import render
@@ -35,7 +35,7 @@ class Question:
     """What the paper says of it, as a sentence; it may have `{paper}`, the paper's number."""
 
 
-# The page begins with the first of these that could be tested, at most this many.
+# The page begins with the first of these that could be decided, at most this many.
 SHOWN = 5
 QUESTIONS = (
     Question(
@@ -64,28 +64,21 @@ QUESTIONS = (
         "Does a variable work in a slot new to it?", "new-positions-99.6", ("late", "accuracies"),
         "It is right on {share} of such sums with one variable.", "The paper says {paper}.",
     ),
-    Question(
-        "Is the sum computed by the MLP?", "probe-after-mlp", ("probes",),
-        "A linear probe after the MLP reads {share} of the answers.", "The paper says that such a probe succeeds.",
-    ),
 )  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
 # The answer by the verdict of the claim.
 WORDS = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided"}
-# Verdicts that decide nothing.
-OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 
 
 def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[Answer]:
-    """The answers to the first five questions whose claims were decided; to others too, if these are fewer than five.
+    """The answers to the first five questions whose claims were decided; if none was, to the first five.
 
-    They are in the order of QUESTIONS. `is_drawn` says whether the page has a picture with this label.
+    `is_drawn` says whether the page has a picture with this label.
     """
-    records_by_id = {question.claim: find(records, question.claim) for question in QUESTIONS}
-    answered = [(question, record) for question in QUESTIONS if (record := records_by_id[question.claim]) is not None]
-    decided_first = sorted(answered, key=lambda pair: pair[1].verdict in OPEN)
-    shown = [question for question, _ in decided_first[:SHOWN]]
-    return [_answer(question, record, is_drawn) for question, record in answered if question in shown]
+    records_of_claims = [(question, find(records, question.claim)) for question in QUESTIONS]
+    judged = [(question, record) for question, record in records_of_claims if record is not None]
+    decided = [(question, record) for question, record in judged if group(record.verdict) in (*WORDS, SOME_SEEDS)]
+    return [_answer(question, record, is_drawn) for question, record in (decided or judged)[:SHOWN]]
 
 
 def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:

@@ -123,6 +123,8 @@ def _model_index(run: Run, repository: str, step: int) -> str:
     metrics_of_set: dict[str, list[dict[str, Any]]] = {}
     for row in last_rows.values():
         about = f"accuracy, seed {row['seed']}, step {row['step']}"
+        if row.get("diverged_at") is not None:
+            about += f", diverged at step {row['diverged_at']}"
         for name, accuracy in row["accuracy"].items():
             metrics_of_set.setdefault(name, []).append({"type": "accuracy", "value": accuracy, "name": about})
     results = ""

@@ -36,14 +36,12 @@ SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file with these tensors."""
-    separate = {}
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
-        # safetensors refuses tensors that share memory, as the weights of a stack do.
-        is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
-        separate[name] = tensor.clone() if is_view else tensor
+    # safetensors refuses tensors that share memory, as the weights of a stack do.
+    copies = {
+        name: torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach()) for name, tensor in tensors.items()
+    }
     # One metadata key only: the order of several would differ from one process to the next.
-    return safetensors.torch.save(separate, metadata={"format": "pt"})
+    return safetensors.torch.save(copies, metadata={"format": "pt"})
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:

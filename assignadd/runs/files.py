@@ -62,7 +62,7 @@ def read_regular(folder: Path, name: str, first: int | None = None, most: int = 
 
 
 def claim_folder(folder: Path, kind: str) -> None:
-    """Mark a folder as ours, for a kind of output such as "report"; a DestinationError where that is not allowed.
+    """Marks a folder as ours, for a kind of output such as "report"; a DestinationError where that is not allowed.
 
     It is allowed where the folder is absent, empty, marked for the same kind, or holds marked folders alone, such as a
     report. What interrupted writes left in it is removed.
@@ -102,7 +102,7 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuse to write a file over a link, among the files of a run, or over a file whose bytes are not ours."""
+    """Refuses to write a file over a link, among the files of a run, or over a file whose bytes are not ours."""
     _refuse_link(path)
     for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that
         if _is_run(folder) and path.absolute() != folder / MEASURES:

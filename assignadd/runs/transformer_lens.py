@@ -4,11 +4,8 @@ The one place where a pickle is read, with `weights_only`, which builds tensors 
 does not have (biases, an MLP after a layer without one) must be present as zeros or not at all.
 
 A HookedTransformer (2 and 3) has our names and shapes. Models of TransformerLens 4 are bridges around its own
-("native") architecture, with the same weights and the same hook names; only at `hook_attn_scores` TransformerLens 4.3
-has the attention pattern instead of the scores. There, every layer has an MLP if one has, and there are biases
-everywhere: what ours does not have is zero, which changes no bit of a sum. For models with one head and without biases
-and norms, as the paper's, logits are the same bit for bit; others differ in the last rounding, as a bias or the heads
-are added within a matrix product and a norm is written differently.
+("native") architecture, with the same weights and the same hook names. There every layer has an MLP if one has, and
+biases: what ours does not have is zero. How far logits agree is in docs/sharing.md.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ READ_ELSEWHERE = {
     "model.kernels.cuda_attention": 1,  # attention.cu
     "dynamics.trajectory": 1,  # hashes of our sources
     "report.page": 3,  # the style, the script; pictures just drawn
-    "report.reproduction": 3,  # captions and numbers of pictures just drawn
+    "report.reproduction": 1,  # captions of pictures just drawn
     "paper.ledger": 1,  # results/paper-network.json
     "cli": 2,  # /dev/null
     "sweeps.results": 3,  # results/

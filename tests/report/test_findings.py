@@ -54,7 +54,7 @@ def test_questions_that_could_not_be_tested_give_way_to_others():
     untested = QUESTIONS[3].claim
     records = asked({f.claim: UNTESTABLE if f.claim == untested else FAILS for f in QUESTIONS})
     found = [answer.question for answer in answers(records, drawn)]
-    assert found == [q.question for q in QUESTIONS if q.claim != untested][:SHOWN]
+    assert found == [q.question for q in QUESTIONS if q.claim != untested][:SHOWN] and len(found) == 5
     few = asked({f.claim: UNTESTABLE for f in QUESTIONS[:3]})
     assert [answer.verdict for answer in answers(few, drawn)] == [UNTESTABLE] * 3
     assert answers([], drawn) == []
