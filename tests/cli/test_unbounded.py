@@ -94,6 +94,7 @@ NOT_FILES = {
     "safetensors.torch.load",
     "mmap.mmap",
     "populations.load",
+    "tested_on.load",
     "tl.load",
     "builder.load",
 }
