@@ -72,6 +72,7 @@ class OwnMeasure:
         base = self.base(configs, seen) if self.base else None
 
         def rows_of_models(stack: Stack, step: int) -> list[dict[str, Any]]:
+            """For each model, the columns of the other observer, where measures are due, and those of the function."""
             rows = base(stack, step) if base and is_measurement(stack.config, step) else [{} for _ in configs]
             # A copy: what the function does to the weights is not training.
             columns_of_user = numbers_of(self.function, stack.clone(), configs, seen)

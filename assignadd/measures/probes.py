@@ -165,7 +165,7 @@ def vectors_at_equals(trace: Trace, model: Stack) -> dict[str, Float[Tensor, "B 
     architecture = model.config.model
     parts = list(trace.residuals)  # in the order of the forward pass
     before_last_layer = parts[: parts.index(f"attention {architecture.n_layers}")]
-    # Without the first one, the embedding, which is constant at `=`, and the last one, which is `resid_pre`.
+    # The first of them is the embedding, which is the same for every `=`; the last one is `resid_pre`.
     stages = {f"after {part}": trace.residuals[part] for part in before_last_layer[1:-1]}
     stages["before attention"] = trace.resid_pre
     if architecture.d_mlp[-1] is None:

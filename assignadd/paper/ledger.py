@@ -54,6 +54,7 @@ def ledger(
     tested_on = populations_for([network.config for network in networks]) if populations is None else populations
 
     def judged(claim: Claim) -> Record:
+        """The record of a claim, about these networks or about the populations."""
         of_networks = networks if claim.measure else ()
         return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
 

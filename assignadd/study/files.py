@@ -78,7 +78,7 @@ def run_study(
     command: str = "",
     path: Path | None = None,
 ) -> StudyTable:
-    """The table of a study, written into `out` once all networks of `sweep`, some or all of the study's, are trained.
+    """The table of a study, written into `out` once all networks of `sweep` (some or all of the study's) are trained.
 
     `path` is the file or folder of the study, from which other processes load its measures.
     """
