@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.measures.addition import circuit_waves, network_frequencies, ov2_mlp2_correct, preactivation_spectrum
 from assignadd.measures.probes import answer_probes
-from assignadd.measures.routing import routing
+from assignadd.measures.routing import routings
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
@@ -116,7 +116,8 @@ def test_fourier_shares(stack, nets):
 
 def test_attention_rates(stack, nets, batches):
     for batch in batches:
-        theirs = routing(stack, as_package(batch.tokens))
+        tokens = as_package(batch.tokens)
+        theirs = routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool)])[0]
         columns = [theirs[f"attn_{x}"] for x in ("l1_equal_to_operands", "l1_num_to_prev", "l2_equal_to_values")]
         ours = np.array([list(behaviour.attention_rates(net, batch).values()) for net in nets])
         np.testing.assert_allclose(ours, np.stack(columns, 1), atol=1.5 / B)  # one sequence with a tie
