@@ -44,7 +44,7 @@ def write_hub_folder(
     for name in names:
         parent = folder_inside(folder, str(Path(name).parent))
         atomic.write(parent / Path(name).name, made_here.get(name) or run.committed(name))
-    for path in (folder / CHECKPOINTS).iterdir():
+    for path in (folder / CHECKPOINTS).glob("[0-9]*.safetensors"):
         if f"{CHECKPOINTS}/{path.name}" not in listed:
             atomic.discard(path)  # weights of an earlier publication
     replace(run.manifest, files=listed).write(folder)

@@ -62,8 +62,8 @@ class Writer(Run):
     """A run held for writing, by `Writer.hold`."""
 
     notes: list[str]
-    """Lines on what is damaged in a finished run, which is left unchanged; or on what may change the last bits of an
-    unfinished one."""
+    """Lines on what is damaged in a finished run, which is left unchanged; or, in an unfinished one, on what may change
+    its last bits, and on files that were moved aside."""
 
     def __init__(self, path: Path, environment: Environment):
         """Brings an unfinished run back to its newest training state, and verifies a finished one."""

@@ -328,7 +328,9 @@ def test_the_same_command_replaces_its_own_folder(run, tmp_path, capsys):
     assert main([*command, "--steps", "all"]) == 0
     assert len([p for p in folder.rglob("*") if p.is_file()]) > len(once)
     (folder / "manifest.json").unlink()
+    (folder / "checkpoints/notes.txt").write_text("somebody's")
     assert main(command) == 0
+    (folder / "checkpoints/notes.txt").unlink()
     assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == once
 
 
