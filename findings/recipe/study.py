@@ -1,14 +1,15 @@
-"""Which settings make nearly every seed learn the whole task? A search on some seeds, and a test on fresh ones."""
+"""Which settings make nearly every seed learn the whole task? Searches, fresh seeds, and what is missing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import polars
 from matplotlib.figure import Figure
 
-from assignadd.figure import COLORS, draw_intervals, draw_networks
+from assignadd.figure import COLORS, draw_intervals
 from assignadd.study import BASE, Cell, Study, StudyTable, final_column, grid, mean, share
 from assignadd.task import EVAL_SETS
 
@@ -37,7 +38,7 @@ def whole_task(evaluations: polars.DataFrame, _: int) -> dict[str, Any]:
     return {WHOLE: sets and doubles, ALL_SETS: sets, ALL_DOUBLES: doubles, LOWEST: lowest}
 
 
-def study(name: str, question: str, cells: tuple[Cell, ...], seeds: int, first_seed: int, **more: Any) -> Study:
+def study(name: str, seeds: int, first_seed: int, question: str, cells: Iterable[Cell], **more: Any) -> Study:
     """A study whose networks train with the low rate at the end and are judged by the whole task."""
     base = replace(
         BASE,
@@ -46,31 +47,67 @@ def study(name: str, question: str, cells: tuple[Cell, ...], seeds: int, first_s
     )
     outcomes, numbers = ("binds", ALL_SETS, ALL_DOUBLES, WHOLE), ("binding at", LOWEST, final_column(DOUBLES))
     return Study(
-        name, question, cells, seeds, STEPS, first_seed=first_seed, base=base, columns=MEANINGS,
+        name, question, tuple(cells), seeds, STEPS, first_seed=first_seed, base=base, columns=MEANINGS,
         of_curves=whole_task, outcomes=outcomes, numbers=numbers, **more,
     )  # fmt: skip
 
 
-SEARCH = study(
-    "recipe-search",
-    "Which width, rate, scale and decay make most seeds learn the whole task?",
-    grid(d_mlp=[32, 64, 128], lr=[0.001, 0.002, 0.003], init_scale=[0.5, 0.8, 1.2], weight_decay=[0.02, 0.1, 0.3]),
-    seeds=6,
-    first_seed=6000,
-)
-SECOND = study(
-    "recipe-second-search",
-    "Do more sequences with two variables help where decay has repaired doubles?",
-    grid(d_mlp=[128, 256, 512], lr=[0.001, 0.002], weight_decay=[0.05, 0.1], two_var_ratio=[10 / 12, 2.5, 6.0]),
-    seeds=6,
-    first_seed=7000,
-)
+def width_256(neurons: Sequence[int], rates: Sequence[float], decays: Sequence[float]) -> Iterator[Cell]:
+    """A cell with a residual stream of width 256 for every combination of these."""
+    for n, rate, decay in product(neurons, rates, decays):
+        width = {"model.d_model": 256, "model.d_head": 256, "model.d_mlp": (None, n)}
+        settings = {**width, "optim.lr": rate, "optim.weight_decay": decay}
+        yield Cell(f"width 256, {n} neurons, rate {rate:g}, decay {decay:g}", settings)
+
+
+def earlier_fall() -> Iterator[Cell]:
+    """A cell with 128 neurons and the high rate for every step from which the rate is low, decay and mix of data."""
+    for fall, decay, ratio in product((20_000, 40_000), (0.1, 0.15, 0.2), (0.4, 10 / 12)):
+        rate = {"optim.lr": 0.002, "optim.later_from": fall, "optim.weight_decay": decay}
+        label = f"width 128, rate falls at {fall:,}, decay {decay:g}, r = {ratio:.2g}"
+        yield Cell(label, {**NARROW_MLP, **rate, "task.two_var_ratio": ratio})
+
+
+NARROW_MLP: dict[str, Any] = {"model.d_mlp": (None, 128)}
+SEARCHES = (
+    study(
+        "recipe-search", 6, 6000, "Which width, rate, scale and decay make most seeds learn the whole task?",
+        grid(d_mlp=[32, 64, 128], lr=[0.001, 0.002, 0.003], init_scale=[0.5, 0.8, 1.2], weight_decay=[0.02, 0.1, 0.3]),
+    ),
+    study(
+        "recipe-second-search", 6, 7000, "Do more sequences with two variables help where decay has repaired doubles?",
+        grid(d_mlp=[128, 256, 512], lr=[0.001, 0.002], weight_decay=[0.05, 0.1], two_var_ratio=[10 / 12, 2.5, 6.0]),
+    ),
+    study(
+        "recipe-third-search", 8, 27_000, "Does a width of 256, an earlier fall of the rate or another mix help?",
+        (*width_256((128, 512), (0.001, 0.002), (0.05, 0.1, 0.2)), *earlier_fall()),
+    ),
+    study(
+        "recipe-fourth-search", 8, 27_100, "At width 256, do lower rates and few neurons help?",
+        width_256((32, 64, 128), (0.0003, 0.0005), (0.05, 0.1, 0.3)),
+    ),
+    study(
+        "recipe-fifth-search", 8, 27_200, "Do larger weights at first, the best cell of the first search, help?",
+        grid(d_mlp=[32, 64, 128], lr=[0.0007, 0.001], init_scale=[1.0, 1.2, 1.5], weight_decay=[0.05, 0.1],
+             beta2=[0.98, 0.999]),
+    ),
+    study(
+        "recipe-sixth-search", 8, 27_300, "With these, do larger batches, another mix or smaller heads help?",
+        grid(d_mlp=[128], init_scale=[1.2], d_head=[32, 128], weight_decay=[0.1, 0.2], two_var_ratio=[10 / 12, 3.0],
+             batch=[512, 2048]),
+    ),
+    study(
+        "recipe-seventh-search", 8, 27_400, "Do larger heads help?",
+        grid(d_model=[128, 256], d_head=[256, 512], d_mlp=[128], init_scale=[0.8, 1.2], weight_decay=[0.05, 0.1]),
+    ),
+)  # fmt: skip
 
 LOW_RATE, DECAY, NARROW, BOTH = "low rate at the end", "decay .1", "128 neurons", "128 neurons, decay .1"
 HIGH = "128 neurons, decay .1, rate .002"
-NARROW_MLP: dict[str, Any] = {"model.d_mlp": (None, 128)}
 CONFIRM = study(
     "recipe-fresh",
+    64,
+    8000,
     "Do more decay and fewer neurons make held-out doubles right on fresh seeds, and how many learn the whole task?",
     (
         Cell(LOW_RATE),
@@ -79,8 +116,6 @@ CONFIRM = study(
         Cell(BOTH, {**NARROW_MLP, "optim.weight_decay": 0.1}),
         Cell(HIGH, {**NARROW_MLP, "optim.weight_decay": 0.1, "optim.lr": 0.002}),
     ),
-    seeds=64,
-    first_seed=8000,
     ask=(
         mean(final_column(DOUBLES), among="binds").of(DECAY).versus(LOW_RATE, at_least=0.05),
         mean(final_column(DOUBLES), among="binds").of(NARROW).versus(LOW_RATE, at_least=0.05),
@@ -92,76 +127,14 @@ CONFIRM = study(
     ),
 )
 
-
-def wide(neurons: Sequence[int], rates: Sequence[float], decays: Sequence[float]) -> Iterator[Cell]:
-    """A cell with a residual stream of width 256 for every combination of these."""
-    for n, rate, decay in product(neurons, rates, decays):
-        width = {"model.d_model": 256, "model.d_head": 256, "model.d_mlp": (None, n)}
-        settings = {**width, "optim.lr": rate, "optim.weight_decay": decay}
-        yield Cell(f"width 256, {n} neurons, rate {rate:g}, decay {decay:g}", settings)
-
-
-def falling(falls: Sequence[int], decays: Sequence[float], ratios: Sequence[float]) -> Iterator[Cell]:
-    """A cell with 128 neurons and the high rate for every step from which the rate is low, decay and mix of data."""
-    for fall, decay, ratio in product(falls, decays, ratios):
-        rate = {"optim.lr": 0.002, "optim.later_from": fall, "optim.weight_decay": decay}
-        label = f"width 128, rate falls at {fall:,}, decay {decay:g}, r = {ratio:.2g}"
-        yield Cell(label, {**NARROW_MLP, **rate, "task.two_var_ratio": ratio})
-
-
-THIRD = study(
-    "recipe-third-search",
-    "Does a wider residual stream, an earlier fall of the rate or another mix repair variables in banned slots?",
-    (
-        *wide((128, 512), (0.001, 0.002), (0.05, 0.1, 0.2)),
-        *falling((20_000, 40_000), (0.1, 0.15, 0.2), (0.4, 10 / 12)),
-    ),
-    seeds=8,
-    first_seed=27_000,
-)
-FOURTH = study(
-    "recipe-fourth-search",
-    "At width 256, do lower rates keep banned slots right while few neurons and decay keep doubles right?",
-    tuple(wide((32, 64, 128), (0.0003, 0.0005), (0.05, 0.1, 0.3))),
-    seeds=8,
-    first_seed=27_100,
-)
-# The best cell of all searches, 5 of 6 networks, has 32 neurons and the larger weights at first: its surroundings.
-FIFTH = study(
-    "recipe-fifth-search",
-    "Do larger weights at first, with decay and few neurons, make most seeds learn the whole task?",
-    grid(
-        d_mlp=[32, 64, 128], lr=[0.0007, 0.001], init_scale=[1.0, 1.2, 1.5], weight_decay=[0.05, 0.1],
-        beta2=[0.98, 0.999],
-    ),
-    seeds=8,
-    first_seed=27_200,
-)  # fmt: skip
-SIXTH = study(
-    "recipe-sixth-search",
-    "With these weights, do larger batches, more two-variable sequences, smaller heads or more decay help?",
-    grid(
-        d_mlp=[128], init_scale=[1.2], d_head=[32, 128], weight_decay=[0.1, 0.2], two_var_ratio=[10 / 12, 3.0],
-        batch=[512, 2048],
-    ),
-    seeds=8,
-    first_seed=27_300,
-)  # fmt: skip
-SEVENTH = study(
-    "recipe-seventh-search",
-    "Smaller heads are worse: are larger heads better?",
-    grid(d_model=[128, 256], d_head=[256, 512], d_mlp=[128], init_scale=[0.8, 1.2], weight_decay=[0.05, 0.1]),
-    seeds=8,
-    first_seed=27_400,
-)
 LARGER, BATCH = "larger weights at first", "larger weights at first, batch 2,048"
 LARGER_WEIGHTS: dict[str, Any] = {**NARROW_MLP, "optim.weight_decay": 0.1, "model.init_scale": 1.2}
 CONFIRM_LARGER = study(
     "recipe-larger-weights",
+    64,
+    28_000,
     "Do larger weights at first, with decay and 128 neurons, make nearly every fresh seed learn the whole task?",
     (Cell(LARGER, LARGER_WEIGHTS), Cell(BATCH, {**LARGER_WEIGHTS, "optim.batch": 2048})),
-    seeds=64,
-    first_seed=28_000,
     ask=(
         share(WHOLE).of(LARGER, BATCH).at_least(0.97),
         share(WHOLE).of(BATCH).versus(LARGER, at_least=0.1),
@@ -171,13 +144,13 @@ CONFIRM_LARGER = study(
 TWO_A_BAN, ONE_A_BAN = "two variables a ban", "one variable a ban"
 MEETING = study(
     "recipe-meeting",
+    64,
+    28_200,
     "If every two variables meet in training, do most networks that bind answer all six test sets?",
     (
         Cell(TWO_A_BAN, LARGER_WEIGHTS),
         Cell(ONE_A_BAN, {**LARGER_WEIGHTS, "task.banned_first": "a", "task.banned_second": "g"}),
     ),
-    seeds=64,
-    first_seed=28_200,
     ask=(
         share(ALL_SETS, among="binds").of(ONE_A_BAN).versus(TWO_A_BAN, at_least=0.2),
         share(ALL_SETS, among="binds").of(ONE_A_BAN).at_least(0.9),
@@ -186,31 +159,38 @@ MEETING = study(
 ONE_BAN, TWO_BANS = "a and b never first", "a never first, g never second"
 MATCHED = study(
     "recipe-meeting-matched",
+    64,
+    28_300,
     "With as many banned variables, does it matter whether they meet?",
     (
         Cell(ONE_BAN, {**LARGER_WEIGHTS, "task.banned_first": "ab", "task.banned_second": ""}),
         Cell(TWO_BANS, {**LARGER_WEIGHTS, "task.banned_first": "a", "task.banned_second": "g"}),
     ),
-    seeds=64,
-    first_seed=28_300,
     ask=(share(ALL_SETS, among="binds").of(TWO_BANS).versus(ONE_BAN, at_least=0.2),),
 )
-STUDIES: tuple[Study, ...] = (
-    SEARCH, SECOND, CONFIRM, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, CONFIRM_LARGER, MEETING,
-    MATCHED,
-)  # fmt: skip
+STUDIES = (*SEARCHES, CONFIRM, CONFIRM_LARGER, MEETING, MATCHED)
 
-SIZE = (7.5, 2.6)
+SIZE = (7.5, 3.1)
+ROWS = ((CONFIRM, LOW_RATE), (CONFIRM, HIGH), (CONFIRM_LARGER, LARGER), (CONFIRM_LARGER, BATCH), (MEETING, TWO_A_BAN),
+        (MEETING, ONE_A_BAN), (MATCHED, ONE_BAN), (MATCHED, TWO_BANS))  # fmt: skip
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """For each cell of the fresh seeds: doubles of the networks that bind, and how many networks have learned what."""
-    table = tables[CONFIRM.name]
+    """For cells of fresh seeds: the lowest test set of each network that binds, and shares of networks."""
     left, right = figure.subplots(1, 2, sharey=True)
-    draw_networks(left, {cell: table.values(cell, final_column(DOUBLES), "binds") for cell in table.cells}, COLORS.blue)
-    left.set_xlabel("accuracy on held-out doubles\n(networks that bind; line: mean)")
-    outcomes = (("binds", "binds", COLORS.blue, -0.12), (WHOLE, "learns the whole task", COLORS.vermilion, 0.12))
-    for outcome, label, color, shift in outcomes:
-        draw_intervals(right, {cell: table.share(cell, outcome) for cell in table.cells}, color, label, shift)
+    for row, (of, cell) in enumerate(ROWS):
+        lowest = tables[of.name].values(cell, LOWEST, "binds")
+        heights = row + np.linspace(-0.3, 0.3, len(lowest))
+        color = COLORS.blue if cell in (ONE_A_BAN, TWO_BANS) else COLORS.vermilion
+        left.plot(lowest.clip(0.9), heights, "o", color=color, markersize=2.5, markerfacecolor="none")
+    left.axvline(LEVEL, color=COLORS.grey, linewidth=0.8)
+    left.set_xticks([0.9, 0.92, 0.94, 0.96, 0.98, 1], ["≤ .9", ".92", ".94", ".96", ".98", "1"])
+    left.set_xlabel("accuracy on the lowest test set\n(networks that bind, blue: all variables meet)")
+    for outcome, label, color, shift in (
+        ("binds", "bind", COLORS.grey, -0.22),
+        (ALL_SETS, "answer all six test sets", COLORS.blue, 0),
+        (WHOLE, "and 95 % of doubles", COLORS.green, 0.22),
+    ):
+        draw_intervals(right, {cell: tables[of.name].share(cell, outcome) for of, cell in ROWS}, color, label, shift)
     right.set(xlim=(-0.03, 1.03), xlabel="share of 64 networks (95 % interval)")
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
+    figure.legend(loc="outside upper right", ncols=3)
