@@ -182,8 +182,8 @@ def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tu
     for i in range(1, len(levels)):
         if levels[i] > levels[i - 1]:
             is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-            goes_on = bool(stairs) and stairs[-1][1] == i - 1 and is_after_short_plateau
-            first, _ = stairs.pop() if goes_on else (i - 1, i)
+            ends_here = bool(stairs) and stairs[-1][1] == i - 1  # whether the last rise ends where this one begins
+            first, _ = stairs.pop() if ends_here and is_after_short_plateau else (i - 1, i)
             stairs.append((first, i))
     return stairs
 

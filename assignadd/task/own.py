@@ -119,7 +119,7 @@ _registered: dict[TaskFile, Registered] = {}  # the tasks that the user has name
 
 
 def register(task: OwnTask | str | Path) -> TaskFile:
-    """The description of a task (an object, or TASK in a file, which is executed) whose first draws are in order."""
+    """The description of a task (an object, or TASK in a file, which is executed); a UserError if it is wrong."""
     if isinstance(task, str | Path):
         user_task, source = user_object(Path(task), NAME)
     else:
@@ -137,7 +137,7 @@ def register(task: OwnTask | str | Path) -> TaskFile:
         n_answers=user_task.n_answers, everywhere=answers.dim() == 2, sets=names,
     )  # fmt: skip
     check_task(Task(file=file))
-    digest = hashlib.sha256()
+    digest = hashlib.sha256()  # of the first sequences of every set: a run recognises the task by it
     for name in dict.fromkeys((TRAIN, *names)):
         tokens_and_answers = _first_sequences(user_task, file, name)
         digest.update(b"".join(tensor.cpu().numpy().tobytes() for tensor in tokens_and_answers))
