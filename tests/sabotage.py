@@ -108,7 +108,7 @@ PATCHES = (
           "training/test_loop.py -k that_fails"),
     Patch("checked-save", "training/loop.py", "        commits.check()\n", "",
           "training/test_loop.py -k that_fails"),
-    Patch("rows", "training/loop.py", "rows=rows, finished", "rows=[], finished",
+    Patch("saved-rows", "training/loop.py", "rows=rows, finished", "rows=[], finished",
           "training/test_loop.py -k what_the_schedule_says"),
     Patch("late-save", "training/trainer.py", "return concatenate([group.stack for group in self.groups]).to(\"cpu\")",
           "return self.groups[0].stack", "training/test_loop.py -k slow_save"),
