@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignadd.cli import main
-from assignadd.config import PRESETS, Member
+from assignadd.config import PRESETS, Member, with_settings
 from assignadd.sweeps.cost import START, bytes_per_model
 from assignadd.sweeps.engine import run_job, run_sweep
 from assignadd.sweeps.plan import (
@@ -105,8 +105,9 @@ def test_a_sweep_over_shapes_has_a_row_for_each_model_as_it_comes_out_alone(tmp_
     named = table.select("task.modulus", "model.d_mlp", "optim.steps", "step", "seed").rows()
     assert set(named) == {(7, "[null, 32]", 40, 40, 0), (5, "[null, 32]", 40, 40, 0), (7, "[null, 8, 8]", 20, 20, 1)}
     assert table["1-var train (final)"].null_count() == 0 and "2-var test" not in table.columns
-    own, alone = cells[2].in_stack(sweep.config)
-    (job,) = jobs_of(Sweep("alone", own, (alone,)), tmp_path / "alone", Machines())
+    of_stack, alone = cells[2].divided()
+    config = with_settings(sweep.config, dict(of_stack))
+    (job,) = jobs_of(Sweep("alone", config, (alone,)), tmp_path / "alone", Machines())
     rows = run_job(job, "cpu").metrics()
     assert rows[-1]["loss"] == pytest.approx(table.filter(table["seed"] == 1)["loss"].item(), rel=1e-6)
 
