@@ -45,9 +45,9 @@ class Report(Judging):
         stated = [stated_in(file) for file in self.with_]
         seeds = self.wanted_seeds
         networks = with_seeds(read_networks(self.runs, self.step, self.n, "report"), seeds)
-        from assignadd.report.reproduction import own_section
+        from assignadd.report.reproduction import section_of_user
 
-        section = own_section(self.with_, stated) if stated else None  # refuses a label that is taken
+        section = section_of_user(self.with_, stated) if stated else None  # refuses a label that is taken
         command = self.command.replace("assignadd claims", "assignadd report", 1)
         report_on_screen(networks, self, self.out, command, processes, section)
 

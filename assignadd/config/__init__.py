@@ -397,10 +397,10 @@ class Member:
         return with_settings(base, filled_in | dict(self.settings))
 
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
-        """The settings that all models of a stack must share, and this model with the rest of its settings."""
-        of_stack = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
-        of_model = {name: value for name, value in self.settings if name in PER_MODEL}
-        return of_stack, Member(self.seed, of_model) if of_stack else self
+        """The settings that all models of a stack must share, as names and values, and this model with the others."""
+        stack_settings = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
+        model_settings = {name: value for name, value in self.settings if name in PER_MODEL}
+        return stack_settings, Member(self.seed, model_settings) if stack_settings else self
 
 
 def check_members(config: Config, members: Sequence[Member]) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from assignadd.config import ConfigError
@@ -68,13 +69,15 @@ SECTIONS = (
 )
 
 
-def own_section(files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]) -> Section:
+def section_of_user(
+    files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]
+) -> Section:
     """The section that a user's files add at the end; `stated` has each file's claims and figures.
 
     A ConfigError for a figure whose label the report has already, or that is no name of a file.
     """
-    claims = tuple(claim for of_file, _ in stated for claim in of_file)
-    figures = tuple(figure for _, of_file in stated for figure in of_file)
+    claims = tuple(chain.from_iterable(claims_of_file for claims_of_file, _ in stated))
+    figures = tuple(chain.from_iterable(figures_of_file for _, figures_of_file in stated))
     labels = {record.label for section in SECTIONS for record in section.figures}
     for record in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
