@@ -123,7 +123,8 @@ class Sampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
-        if self._compiled is not None:
+        one_for_all_models = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
+        if one_for_all_models and self._compiled is not None:
             batch = Batch(*self._compiled.sample(step, rows, first_row))
         else:
             batch = self._sample_in_tensors(step, rows, first_row)

@@ -8,6 +8,9 @@ import pytest
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.trajectory import binds as does_bind
 from assignadd.ledger.claim import (
+    CANNOT,
+    NO_POPULATION,
+    NO_SEED,
     NONE_BINDS,
     NOT_REPORTED,
     Claim,
@@ -19,6 +22,7 @@ from assignadd.ledger.claim import (
     uses,
     verdict_over,
 )
+from assignadd.model.architecture import NotDefined
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, store_result
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, Between, Measured, wilson
@@ -85,7 +89,39 @@ def test_a_verdict_over_several_names_each_part(counts, verdict):
 
 def test_an_unmeasured_claim_says_so():
     record = judge(Claim("x", "late", "It does.", "b"), models(0.9), "")
-    assert (record.verdict, record.value, record.seeds) == (UNMEASURED, None, 0)
+    assert (record.verdict, record.value, record.seeds, record.rule) == (UNMEASURED, None, 0, "")
+    with_rule = judge(Claim("x", "late", "It does.", "b", rule=AtLeast(0.9)), models(0.9), "")
+    assert (with_rule.verdict, with_rule.rule[:12]) == (UNMEASURED, "at least 0.9")
+
+
+def test_an_error_of_a_measure_is_what_its_record_says():
+    record = judge(replace(claim(), measure=lambda e: 1 / 0), models(0.9), "")
+    assert (record.verdict, record.value, record.seeds) == ("could not be measured", None, 0)
+    assert record.comment == "The measure failed with ZeroDivisionError: division by zero"
+    assert record.rule.startswith("at least 0.9")
+
+
+def test_networks_without_the_quantity_are_left_out_and_alone_are_not_applicable():
+    def measure(network):
+        if network.value < 0:
+            raise NotDefined("QK 2", "needs two layers")
+        return Measured.exactly(network.value, 10, "pairs")
+
+    asked = replace(claim(), measure=measure)
+    some = judge(asked, models(-1, 0.95, -1), "")
+    assert (some.verdict, some.value, some.seeds, [r.seed for r in some.by_seed]) == (HOLDS, 0.95, 1, [1])
+    none = judge(asked, models(-1, -1), "")
+    assert (none.verdict, none.value) == ("not applicable", None)
+    assert none.comment == "Not defined for this architecture: it needs two layers."
+
+
+def test_what_cannot_be_tested_says_what_is_missing():
+    assert judge(claim(), models(None), "").comment == CANNOT  # it binds, and has no number
+    assert judge(claim(if_binding=False), [], "").comment == CANNOT
+    assert asked_of_all(None, None).comment == NO_SEED
+    assert asked_of_all().comment == NO_POPULATION
+    assert judge(population_claim(None), [], "", of()).comment == NO_POPULATION
+    assert judge(population_claim(None), [], "", of(is_there=True)).comment == NO_SEED
 
 
 def asked_of_all(*values, measure=None):
@@ -135,8 +171,8 @@ def population_claim(found):
     )
 
 
-def of(papers_task=True):
-    return SimpleNamespace(as_in_the_paper=papers_task, there=lambda sweep: False, name=lambda sweep: f"my {sweep}")
+def of(papers_task=True, is_there=False):
+    return SimpleNamespace(as_in_the_paper=papers_task, there=lambda sweep: is_there, name=lambda sweep: f"my {sweep}")
 
 
 def test_a_number_of_a_population_is_judged_as_it_is():
@@ -145,6 +181,8 @@ def test_a_number_of_a_population_is_judged_as_it_is():
     assert judge(population_claim(Measured(0.27, 0.25, 0.31, 200, "seeds")), [], "", of()).verdict == UNDECIDED
     assert judge(population_claim(Measured(0.4, 0.35, 0.45, 200, "seeds")), [], "", of()).verdict == FAILS
     assert judge(population_claim(None), [], "", of()).verdict == UNTESTABLE
+    of_settings = judge(population_claim(Measured(0.27, 0.25, 0.29, 12, "settings")), [], "", of())
+    assert (of_settings.n, of_settings.unit, of_settings.seeds) == (12, "settings", 0)
 
 
 def test_the_papers_number_is_not_held_against_another_task():
@@ -186,6 +224,20 @@ def test_a_record_names_the_checkpoints_that_were_looked_at():
     assert judge(claim(), models(0.95), "").checkpoints == "0"  # the network's last one, unless said
     assert judge(claim(), models(None), "").checkpoints == ""  # which was not measured
     assert [in_words(steps) for steps in ([], [5], [1, 2000])] == ["", "5", "1 and 2,000"]
+
+
+def test_a_single_network_has_the_interval_of_its_own_number():
+    record = judge(Claim("x", "section 4", "It does.", "90 %", sampled, AtLeast(0.9)), models(0.92), "")
+    interval = wilson(92, 100)
+    assert (record.value, record.low, record.high) == (0.92, interval.low, interval.high)
+    assert (record.n, record.unit, record.comment) == (100, "sequences", "")
+
+
+@pytest.mark.parametrize(("n", "ends"), [(5, (None, None)), (6, (0.0, 0.25))])
+def test_the_median_has_an_interval_from_six_networks_on(n, ends):
+    """All six lie on one side of the median with probability 2 / 2^6 = 3.1 %, five with 6.2 %."""
+    record = judge(claim(), models(*[i / 20 for i in range(n)]), "")
+    assert (record.low, record.high) == ends
 
 
 def test_many_seeds_have_the_interval_of_their_median():
