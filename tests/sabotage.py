@@ -130,7 +130,7 @@ PATCHES = (
     Patch("binds", "dynamics/phases.py",
           "return bool(np.median(self.accuracy[BINDING_SET][is_at_end]) >= BINDING_THRESHOLD)",
           "return True", "test_binding.py -k curves"),
-    Patch("if-binding", "ledger/claim.py", " if binds(network) or not claim.if_binding]", "]",
+    Patch("if-binding", "ledger/claim.py", " if not claim.if_binding or binds(network)]", "]",
           "ledger/test_claim.py -k binding"),
     Patch("parts-add-up", "ledger/claim.py", "    if len(counts) <= 1:\n", "    if counts[HOLDS]:\n",
           "ledger/test_claim.py"),
