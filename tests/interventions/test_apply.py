@@ -6,18 +6,20 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.apply import apply, reference_sequences, shuffled, swapped
+from assignadd.interventions.apply import apply, donors_of, reference_sequences, shuffled, swapped
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap
 from assignadd.measures.addition import restricted_to
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
+from assignadd.runs.folder import open_run
 from assignadd.task.positions import ROLES, Positions, answers
 from assignadd.task.text import parse
 from tests.architectures import ARCHITECTURES, sequences_of
 from tests.architectures import random_stack as wide_weights
 from tests.hooks import HOOKS, NEURON_HOOKS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
+from tests.runs import small as runs
 
 SOURCE = "d=3, c=7, e=2, c+e=?"
 STACK, TOKENS = random_stack(), tokens()
@@ -164,6 +166,29 @@ def test_a_swap_copies_the_other_models_weights():
         apply(STACK, TOKENS, [Swap("mlp2", 1)])
     with pytest.raises(ConfigError, match="same shape"):
         swapped(STACK.models(0), HANDMADE, "unembed")
+
+
+def test_each_model_of_a_stack_has_its_own_donor():
+    others = initial_stack(STACK.config, [8, 9])
+    by_hand = STACK.clone()
+    by_hand["unembed.W_U"].copy_(others["unembed.W_U"])
+    changed = logits([Swap("unembed", 1)], donors=lambda swap, index: others.models(index))
+    assert torch.allclose(changed, answer_logits(by_hand, TOKENS), atol=1e-9)
+
+
+def test_donors_are_of_this_run_and_step_unless_a_swap_names_others(tmp_path):
+    for name, steps in (("this", 20), ("other", 30)):
+        runs.train(tmp_path / name, steps)
+    donor = donors_of(open_run(tmp_path / "this"), 10)
+    other = str(tmp_path / "other")
+    for swap, step, index in (
+        (Swap("mlp2"), 10, 1),  # the model that is edited
+        (Swap("mlp2", seed=3), 10, 0),
+        (Swap("mlp2", step=20), 20, 1),
+        (Swap("mlp2", run=other), 30, 0),
+        (Swap("mlp2", run=other, seed=7, step=20), 20, 1),
+    ):
+        assert torch.equal(donor(swap, 1).flat[0], runs.weights_at(step)[index])
 
 
 def test_cutting_one_operand_makes_the_hand_made_model_add_the_other_twice():
