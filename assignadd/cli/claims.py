@@ -47,7 +47,8 @@ class Judging(ManyRuns, Measuring):
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
     with_: tuple[Path, ...] = ()
-    """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
+    """Files of Python with `CLAIMS` (assignadd.ledger.Claim) and, for a report, `FIGURES`
+    (assignadd.figure.FigureRecord), in tuples. They are executed."""
 
     def populations(self, networks: Sequence[Network]) -> Populations:
         """The populations of seeds that the options name; else the package's, if the networks have the paper's task."""

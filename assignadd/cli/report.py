@@ -30,14 +30,12 @@ MOST_SEEDS = 6
 class Report(Judging):
     """The claims and every figure for trained runs, as one self-contained page.
 
-    What is measured along training is stored in the run folder (measures.parquet), where it is found again.
+    What is measured along training is stored in the run folder (measures.parquet), where it is found again. What files
+    of yours state (--with) has a section at the end.
     """
 
     out: Path = Path("report")
     """Where index.html and the figures go."""
-    with_: tuple[Path, ...] = ()
-    """Files of Python with `FIGURES` (assignadd.figure.FigureRecord), `CLAIMS` (assignadd.ledger.Claim) or both, in
-    tuples. They are executed; what they state has a section at the end."""
 
     def main(self) -> None:
         """Measures the runs and writes the report."""
