@@ -300,7 +300,7 @@ def _of_population(measure: PopulationMeasure, rule: Rule, populations: Populati
     """The number of a whole population; on a population of another task the paper's claim cannot be tested."""
     number = measure(populations)
     if number is None:
-        return Line(verdict=UNTESTABLE, reason=NO_SEED if populations.there(sweep) else NO_POPULATION)
+        return Line(verdict=UNTESTABLE, reason=NO_SEED if populations.of(sweep) else NO_POPULATION)
     verdict = rule.verdict(number) if populations.as_in_the_paper else UNTESTABLE
     return Line(**vars(number), seeds=number.n if number.unit == "seeds" else 0, verdict=verdict)
 

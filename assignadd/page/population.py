@@ -25,7 +25,7 @@ DOUBLES = "0-var doubles"
 def population_data(populations: Populations) -> dict[str, Any] | None:
     """The census and the sweeps of these populations, as the page reads them; None if there are neither."""
     census = _census(populations) if populations.census else None
-    sweeps = [_sweep(populations, name) for name in PANELS if populations.there(name)]
+    sweeps = [_sweep(populations, name) for name in PANELS if populations.of(name)]
     if census is None and not sweeps:
         return None
     return {"census": census, "sweeps": sweeps}

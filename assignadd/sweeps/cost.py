@@ -23,9 +23,10 @@ from assignadd.training.loop import last_evaluations
 from assignadd.training.speed import flops, forward_flops
 from assignadd.training.trainer import Trainer
 
-# In `seconds_on_cpu`: the models that are timed together, the least time for which they train, the steps for which
-# sequences are drawn, and the sequences per set of two exams, far fewer than after training.
-SAMPLE, SECONDS, DRAWN, SHORT, LONGER = 8, 0.3, 16, 50, 550
+# What `seconds_on_cpu` times: training of this many models, for at least these seconds; drawing sequences for this many
+# steps; and two exams, of this many sequences of each set, far fewer than after training.
+MODELS_TIMED, LEAST_SECONDS, STEPS_DRAWN = 8, 0.3, 16
+SHORT_EXAM, LONG_EXAM = 50, 550
 # The seconds that a stack takes beside its models: to start its process, to write its folder and commits.
 START = 0.5
 # As many operations in matrix products take about as long as the rest of making, measuring and storing a model.
@@ -86,7 +87,7 @@ def seconds_on_cpu(
 
     It trains and tests some of the models for a few steps, on few sequences, and counts processor time.
     """
-    members, endless = members[:SAMPLE], replace(config, optim=replace(config.optim, steps=1 << 30))
+    members, endless = members[:MODELS_TIMED], replace(config, optim=replace(config.optim, steps=1 << 30))
     configs = [member.config(endless) for member in members]
     seen = splits_of(configs)
     with closing(Trainer(endless, members, seen, observe=observe or SweepObserver)) as trainer:
@@ -96,13 +97,14 @@ def seconds_on_cpu(
         steps_ahead = trainer.groups[0].steps_ahead  # the steps whose sequences are drawn at once
         step, draw_of_step = _step_seconds(trainer, len(members))
         evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
-        short, longer = (_exam_seconds(trainer.stack(), configs, seen, n) for n in (SHORT, LONGER))
+        short_exam = _exam_seconds(trainer.stack(), configs, seen, SHORT_EXAM)
+        long_exam = _exam_seconds(trainer.stack(), configs, seen, LONG_EXAM)
     steps, record = config.optim.steps, config.record
     n_steps_drawn = math.ceil(steps / steps_ahead) * steps_ahead
     training = steps * step + n_steps_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
     # An exam takes some time however few its sequences, and more with each of them.
-    exams = short * (1 + len(last_evaluations(config))) if record.final_sequences else 0
-    per_sequence = max(0, longer - short) / (LONGER - SHORT) / len(all_sets(config.task))
+    exams = short_exam * (1 + len(last_evaluations(config))) if record.final_sequences else 0
+    per_sequence = max(0, long_exam - short_exam) / (LONG_EXAM - SHORT_EXAM) / len(all_sets(config.task))
     _, n_after_training = evaluated_sequences(config)
     exams += per_sequence * n_after_training
     return START, (training + exams) / len(members)
@@ -113,14 +115,14 @@ def _step_seconds(trainer: Trainer, n_models: int) -> tuple[float, float]:
 
     Drawing is measured apart, as `trainer.advance` draws for many steps at once.
     """
-    group = trainer.groups[0]
-    some_steps = torch.arange(min(DRAWN, group.steps_ahead)).view(-1, 1, 1)
-    draw_for_one_model = _seconds_of(lambda: group.sampler.sample(some_steps, group.batch_size))
+    group = trainer.groups[0]  # on a CPU, the first model
+    steps = torch.arange(min(STEPS_DRAWN, group.steps_ahead)).view(-1, 1, 1)
+    seconds_to_draw = _seconds_of(lambda: group.sampler.sample(steps, group.batch_size))
     n_steps, seconds = 0, 0.0
-    while seconds < SECONDS:
+    while seconds < LEAST_SECONDS:
         seconds += _seconds_of(lambda: trainer.advance(4))
         n_steps += 4
-    return seconds / n_steps, n_models * draw_for_one_model / len(some_steps)
+    return seconds / n_steps, n_models * seconds_to_draw / len(steps)
 
 
 def _seconds_of(do: Callable[[], object]) -> float:

@@ -116,7 +116,7 @@ def run_sweep(
 
 
 def _check_metrics(path: Path) -> None:
-    """Raises a RunError for a finished run whose rows are damaged: the table could not be made."""
+    """Raises a RunError for a finished run whose rows are damaged, of which no table can be made."""
     try:
         Run.open(path).metrics()
     except RunError as error:
@@ -173,19 +173,18 @@ def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str,
                 for worker in [worker for worker in running if worker.pipe in ready]:
                     running.remove(worker)
                     free_slots.append(worker.slot)
-                    if worker.has_ended(jobs[worker.job]):
-                        report(worker.job, step_of(jobs[worker.job].path))
-                    else:
-                        deaths[worker.job] += 1
-                        waiting.appendleft(worker.job)
+                    place, path = worker.place, jobs[worker.place].path
+                    if worker.has_ended(path):
+                        report(place, step_of(path))
+                        continue
+                    deaths[place] += 1
+                    if deaths[place] > MOST_DEATHS:
+                        raise JobFailed(f"{path}: its process died {deaths[place]} times; what was committed is safe")
+                    waiting.appendleft(place)
                 if signals.received:
                     raise SweepStopped(signals.received)
-                for place, n_deaths in deaths.items():
-                    if n_deaths > MOST_DEATHS:
-                        died = f"its process died {n_deaths} times; what was committed is safe"
-                        raise JobFailed(f"{jobs[place].path}: {died}")
                 for worker in running:
-                    report(worker.job, step_of(jobs[worker.job].path))
+                    report(worker.place, step_of(jobs[worker.place].path))
         finally:
             for worker in running:
                 worker.process.terminate()  # a stack in training saves first
@@ -220,14 +219,15 @@ def run_job(job: Job, device: str, listener: Listener = lambda _: None) -> Run:
 class _Worker:
     """A process that trains a job, and the pipe through which the result comes."""
 
-    job: int
-    """Its place in the list of jobs."""
+    place: int
+    """The place of the job in the list of jobs."""
     slot: int
+    """The place among those that train at the same time, which decides the GPU."""
     process: BaseProcess
     pipe: Connection
 
-    def has_ended(self, job: Job) -> bool:
-        """Whether the process, which has ended, sent a result before; a JobFailed if the result is an error."""
+    def has_ended(self, path: Path) -> bool:
+        """Whether the process, which is gone, has sent that its job ended; a JobFailed, with the path, for an error."""
         try:
             problem = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -235,7 +235,7 @@ class _Worker:
         finally:
             self.process.join()
         if problem:
-            raise JobFailed(f"{job.path}: {problem}")
+            raise JobFailed(f"{path}: {problem}")
         return True
 
 

@@ -119,24 +119,31 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     n = stack.config.record.final_sequences
     if n == 0:
         return [{} for _ in configs]
-    first_step = EvalSteps.FINAL_EXAM.start  # fresh sequences for each set
-    rows = _on_every_set(
-        stack, n, lambda sets, first: Exam(configs, seen, sets, n, seen.device, first_step + first), final_column
-    )
-    if has_code_of_user(stack.config):
-        return rows
+
+    def exam_of(sets: Sequence[EvalSet], first: int) -> Exam:
+        return Exam(configs, seen, sets, n, seen.device, EvalSteps.FINAL_EXAM.start + first)  # fresh sequences
+
+    rows = _on_every_set(stack, n, exam_of, final_column)
+    if not has_code_of_user(stack.config):
+        for row, rates in zip(rows, _final_rates(stack, configs, seen, n), strict=True):
+            row |= rates
+    return rows
+
+
+def _final_rates(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int) -> list[dict[str, float]]:
+    """For each model, the rates of its attention patterns on `n` sequences of each type, and its frequencies."""
     types = stack.config.task.variable_counts
     # On a CPU the sequences of some models are in memory together, on a GPU those of all.
     at_once = max(1, SEQUENCES_OF_EXAM // (n * len(types))) if seen.device.type == "cpu" else len(configs)
+    rows: list[dict[str, float]] = []
     for first in range(0, len(configs), at_once):
         part = slice(first, first + at_once)
         models = stack.models(part)
         columns = AttentionRates(configs[part], seen[part], types, n)(models, alone=True)
         columns |= columns_alone(models, lambda models: where_defined(models, _frequency_columns))
-        for column, values in columns.items():
-            for row, value in zip(rows[part], values.tolist(), strict=True):
-                if math.isfinite(value):  # no rate where a task has no such sequence
-                    row[final_column(column)] = value
+        values = {final_column(name): column.tolist() for name, column in columns.items()}
+        for m in range(len(models)):  # no rate, NaN, where a task has no such sequence
+            rows.append({name: of_models[m] for name, of_models in values.items() if math.isfinite(of_models[m])})
     return rows
 
 
@@ -148,17 +155,17 @@ def _frequency_columns(stack: Stack) -> Columns:
 def _on_every_set(
     stack: Stack, n: int, exam_of: Callable[[Sequence[EvalSet], int], Exam], column: Callable[[str], str]
 ) -> list[dict[str, float]]:
-    """For each model, its accuracy on every evaluation set that is not empty, under the name that `column` makes of it.
+    """For each model, its accuracy on every evaluation set that is not empty, under the name `column(set name)`.
 
-    `exam_of` makes the exam, `n` sequences of each set, of several sets and the place of the first among all. Those of
-    one exam are in memory together: many if they are short.
+    `exam_of(sets, first)` makes an exam of `n` sequences of each of some sets, which are in memory together; `first` is
+    the place of the first of them among all sets.
     """
     sets = all_sets(stack.config.task)
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
-    at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
-    for place in range(0, len(sets), at_once):
+    sets_at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
+    for first in range(0, len(sets), sets_at_once):
         with suppress(EmptySetError):
-            accuracies_of_models = exam_of(sets[place : place + at_once], place).accuracies(stack)
+            accuracies_of_models = exam_of(sets[first : first + sets_at_once], first).accuracies(stack)
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows

@@ -224,25 +224,30 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
     runs, problems = find_runs(out)
     if problems:
         raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    to_train = {config: dict.fromkeys(members) for config, members in sweep.members.items()}
+    untrained = {config: dict.fromkeys(cells) for config, cells in sweep.members.items()}  # the cells that no run has
     jobs = []
     for run in runs:
-        members = to_train.get(run.config, {})
-        members_of_run = [member for member in run.members if member in members]
-        if members_of_run:
+        cells = untrained.get(run.config, {})
+        cells_of_run = [member for member in run.members if member in cells]
+        if cells_of_run:
             check_observed(run, getattr(sweep.observe, "observed", None))
             jobs.append(Job(out, run.config, run.members, run.step, sweep.observe, run.path))
-        for member in members_of_run:
-            del members[member]
-    for config, members in to_train.items():
-        has_given_start = config.start != Start()
-        starts = [m for m in members if has_given_start or any(name.startswith("start.") for name, _ in m.settings)]
-        check_start([member.config(config) for member in starts])
+        for member in cells_of_run:
+            del cells[member]
+    for config, cells in untrained.items():
+        _check_starts(config, list(cells))
         together = machines.most_together or models_together(config, machines)
         for stack in stacks(sweep.members[config], together):
-            if rest := tuple(member for member in stack if member in members):
-                jobs.append(Job(out, config, rest, observe=sweep.observe))
+            if members := tuple(member for member in stack if member in cells):
+                jobs.append(Job(out, config, members, observe=sweep.observe))
     return jobs
+
+
+def _check_starts(config: Config, members: Sequence[Member]) -> None:
+    """Raises an error for models that cannot start from the weights that their settings name."""
+    have_start = config.start != Start()
+    with_start = [m for m in members if have_start or any(name.startswith("start.") for name, _ in m.settings)]
+    check_start([member.config(config) for member in with_start])
 
 
 def _folder_name(config: Config, members: Sequence[Member]) -> str:
@@ -295,17 +300,18 @@ class Plan:
     def seconds(self) -> float | None:
         """About how long training takes on the CPU of this machine if nothing else runs; None on other devices."""
         jobs = [job for job in self.jobs if job.model_steps]
-        if self.machines.device != "cpu" or self.machines.engine != "local" or not jobs:
-            return None if jobs else 0.0
+        if not jobs:
+            return 0.0
+        if self.machines.device != "cpu" or self.machines.engine != "local":
+            return None
         example = max(jobs, key=lambda job: len(job.members))
         of_stack, of_model = seconds_on_cpu(example.config, example.members, example.observe)
+        operations_of = {config: operations(config) for config in {job.config for job in jobs}}
         seconds = len(jobs) * of_stack
-        # How many times the operations of a model of the example a model of each configuration takes.
-        relative = {config: operations(config) / operations(example.config) for config in {job.config for job in jobs}}
         for job in jobs:
             n_models = job.model_steps / job.config.optim.steps  # of an interrupted run, only the part that remains
-            is_known = 0 < relative[job.config] < math.inf  # not where one of the two runs code of the user's
-            seconds += of_model * n_models * (relative[job.config] if is_known else 1.0)
+            ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's
+            seconds += of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 

@@ -64,17 +64,14 @@ class SeedCurves:
     def along_the_end(self, name: str) -> tuple[list[float], int]:
         """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
-        They are those of the exams at the end of training. Tables of an earlier version lack these exams: then they are
-        those of the recorded evaluations or, for a set that was not recorded, that of the final exam alone.
+        They are those of the exams at the end of training, or of the recorded evaluations where there are no exams.
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
             return _shares_of(values[np.isfinite(values)], int(self._provenance["sequences_in_end_exams"]))
-        if name in self.columns:
-            steps = self.columns["step"]
-            is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
-            return _shares_of(self.columns[name][is_at_the_end], int(self._provenance["sequences_per_set"]))
-        return [self.final(name)], self.n_final(name)
+        steps = self.columns["step"]
+        is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
+        return _shares_of(self.columns[name][is_at_the_end], int(self._provenance["sequences_per_set"]))
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
@@ -179,32 +176,31 @@ class Populations:
         """The networks of the census."""
         return [seed for part in self.census for seed in part.seeds]
 
-    def load(self) -> None:
-        """Reads the tables into arrays, which are kept: Polars cannot be used in a forked process."""
-        for sweep in (self.fraction, self.two_var):
-            if sweep is not None:
-                sweep.last, sweep.networks  # noqa: B018 (cached)
-        self.seeds  # noqa: B018 (cached)
+    def of(self, sweep: str = "") -> tuple[Population, ...]:
+        """The population of a sweep over a setting (`fraction`, `two_var`), if there is one, or those of the census."""
+        populations = (getattr(self, sweep),) if sweep else self.census
+        return tuple(population for population in populations if population is not None)
 
     def name(self, sweep: str = "") -> str:
-        """The name of the population of a sweep over a setting (`fraction`, `two_var`), or of the census for ""."""
-        return getattr(self, sweep).name if sweep else " and ".join(part.name for part in self.census)
+        """The names of these populations."""
+        return " and ".join(population.name for population in self.of(sweep))
 
-    def there(self, sweep: str) -> bool:
-        """Whether there is a sweep over a setting (`fraction`, `two_var`), or for "" a census."""
-        return getattr(self, sweep) is not None if sweep else bool(self.census)
+    def load(self) -> None:
+        """Reads the tables into arrays, which are kept: Polars cannot be used in a forked process."""
+        for population in (*self.of("fraction"), *self.of("two_var")):
+            population.last, population.networks  # noqa: B018 (cached)
+        self.seeds  # noqa: B018 (cached)
 
     @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
         papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        for population in (*self.census, self.fraction, self.two_var):
-            if population is not None:
-                # Settings that tables of an earlier version lack had the paper's values.
-                model = papers_model | population.provenance["config"].get("model", {})
-                if not _is_the_papers(population.task) or model != papers_model:
-                    return False
-        return True
+        # Settings that tables of an earlier version lack had the paper's values.
+        return all(
+            _is_the_papers(population.task)
+            and papers_model | population.provenance["config"].get("model", {}) == papers_model
+            for population in (*self.of(), *self.of("fraction"), *self.of("two_var"))
+        )
 
 
 NO_POPULATIONS = Populations()

@@ -19,7 +19,7 @@ import numpy as np
 
 from assignadd.config import SHORT_NAMES, Config, has_code_of_user
 from assignadd.config.errors import ConfigError, RunError, one_of
-from assignadd.dynamics.phases import Curves
+from assignadd.dynamics.phases import BINDING_SET, Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
@@ -46,28 +46,29 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
     column_of_setting = {name: column_of(name) for name in settings}
-    # The cells that no run before has, by the configuration of their stack, each with its place among them. Rows are in
-    # the order of the cells, not of the runs, as the first rows decide the order of the columns.
+    # Rows are in the order of the cells, not of the runs, as the first rows decide the order of the columns: a cell's
+    # place is the number of its configuration, and its number among the cells of that.
     places = {
-        config: {member: (number, place) for place, member in enumerate(members)}
-        for number, (config, members) in enumerate(sweep.members.items())
+        config: {member: (config_number, number) for number, member in enumerate(members)}
+        for config_number, (config, members) in enumerate(sweep.members.items())
     }
     first_place = {run.path: min(filter(None, map(places[run.config].get, run.members))) for run in runs}
-    parts: list[polars.DataFrame] = []
+    frames: list[polars.DataFrame] = []
     rows: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for run in sorted(runs, key=lambda run: first_place[run.path]):
+        # A model that is not in the sweep, or in a run before, has no place.
         places_in_run = [places[run.config].pop(member, None) for member in run.members]
         configs = run.configs
         for row in run.metrics():
             place = places_in_run[row["model"]]
-            if place is not None:  # else a model that is not in the sweep, or in a run before
+            if place is not None:
                 rows.append((place, _row(row, configs[row["model"]], column_of_setting)))
         if len(rows) > ROWS_AT_ONCE:
-            parts.append(_frame(rows, column_of_setting.values()))
+            frames.append(_frame(rows, column_of_setting.values()))
             rows = []
-    parts += [_frame(rows, column_of_setting.values())] if rows else []
-    frame = polars.concat(parts, how="diagonal_relaxed")
-    return frame.sort([*column_of_setting.values(), "seed", "step"])
+    if rows:
+        frames.append(_frame(rows, column_of_setting.values()))
+    return polars.concat(frames, how="diagonal_relaxed").sort([*column_of_setting.values(), "seed", "step"])
 
 
 def _frame(rows: list[tuple[tuple[int, int], dict[str, Any]]], settings: Iterable[str]) -> polars.DataFrame:
@@ -107,7 +108,9 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     """
     is_own = has_code_of_user(sweep.config)
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
-    for columns in by_network(table, [column_of(name) for name in sweep.varied]):
+    settings = [column_of(name) for name in sweep.varied]
+    needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in table.columns]
+    for columns in by_network(table.select(needed), settings):  # of a hundred columns, as models may be very many
         counts["models"] += 1
         if str(columns["diverged_at"][-1]) not in ("None", "nan"):  # by the type of the column
             counts["diverged"] += 1

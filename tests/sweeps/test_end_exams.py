@@ -119,7 +119,6 @@ def test_a_seed_is_judged_by_its_end_exams_or_else_by_what_was_recorded():
     (seed,) = Populations((Population("made", table, about | {"sequences_in_end_exams": 2000}),)).seeds
     assert seed.along_the_end("1-var train") == ([0.97] * 9 + [0.91], 2000)
     assert seed.along_the_end("0-var train") == ([492 / 512] * 9 + [461 / 512], 512)  # no such exam: as recorded
-    assert seed.along_the_end("1-var doubles") == ([0.7], 20_000)  # nor recorded: the final exam
     assert seed.binds and seed.curves.binding.step == 40_000
 
 
