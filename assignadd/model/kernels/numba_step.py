@@ -28,7 +28,7 @@ from assignadd.model.kernels.numba_functions import (
     layer_2_backward,
     relu,
 )
-from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, add_rows_of_outputs, transpose
+from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
 
 # For functions that only compiled code calls: a wrapper for Python takes time to compile where the arguments are many.
 inner = partial(compiled, no_cpython_wrapper=True)
@@ -100,6 +100,17 @@ def write_tables(thread, model):
 
 
 @inner
+def outputs_of_layers(outputs):
+    """The parts of `outputs`, (3C + 1, d): what layer 1 writes for each row, layer 2 for each row and for its copy.
+
+    Row C, between the first part and the second, is the constant E_= + P_=. The columns of their amounts begin at 2T,
+    0 and T.
+    """
+    C = len(outputs) // 3
+    return outputs[:C], outputs[C + 1 : 2 * C + 1], outputs[2 * C + 1 :]
+
+
+@inner
 def forward(model, chunk, tokens, logits):
     """Writes the logits (n, N) of the n sequences of a chunk."""
     weights, tables = model.weights, model.tables
@@ -114,7 +125,10 @@ def forward(model, chunk, tokens, logits):
     layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied_scores, amounts, C)
     # The residual of `=`, again from positions and constant, then from tokens.
     dot(amounts, tables.positions, resid_mid)
-    add_rows_of_outputs(SUMS, tables.rows[C:], tokens, amounts, resid_mid)
+    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:])
+    add_rows(SUMS, outputs_1, tokens, amounts, 2 * T, resid_mid)
+    add_rows(SUMS, outputs_2_direct, tokens, amounts, 0, resid_mid)
+    add_rows(SUMS, outputs_2_of_copies, tokens, amounts, T, resid_mid)
     dot(resid_mid, weights.W_in, neurons)
     relu(neurons)
     dot(neurons, tables.read_out, logits)
@@ -158,9 +172,15 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     add_dot(g_neurons, tables.W_in_T, g_resid)
     # resid_mid is the sum of all rows, each times its amount: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
-    add_rows_of_outputs(WEIGHTS, tables.rows[C:], tokens, g_amounts, g_resid)
+    outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:])
+    add_rows(WEIGHTS, outputs_1, tokens, g_amounts, 2 * T, g_resid)
+    add_rows(WEIGHTS, outputs_2_direct, tokens, g_amounts, 0, g_resid)
+    add_rows(WEIGHTS, outputs_2_of_copies, tokens, g_amounts, T, g_resid)
     gemm(1, amounts.T, g_resid, beta, sums.positions)
-    add_rows_of_outputs(TABLE, sums.outputs, tokens, amounts, g_resid)
+    g_outputs_1, g_outputs_2_direct, g_outputs_2_of_copies = outputs_of_layers(sums.outputs)
+    add_rows(TABLE, g_outputs_1, tokens, amounts, 2 * T, g_resid)
+    add_rows(TABLE, g_outputs_2_direct, tokens, amounts, 0, g_resid)
+    add_rows(TABLE, g_outputs_2_of_copies, tokens, amounts, T, g_resid)
     # Attention of layer 2, whose scores come from the amounts of layer 1.
     layer_2_backward(chunk, tokens, C)  # fills g_scores_2, and what layer_1_backward reads
     gemm(1, amounts[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])

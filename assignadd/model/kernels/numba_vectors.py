@@ -211,20 +211,6 @@ def add_rows(to, table, tokens, weights, first, sums):
             offset += BYTES
 
 
-@partial(compiled, signature=types.void(types.intp, MATRIX, TOKENS, MATRIX, MATRIX))
-def add_rows_of_outputs(to, outputs, tokens, amounts, resid_mid):
-    """Calls `add_rows` for all that the rows of tokens bring into the residual of `=` before the MLP, (n, d).
-
-    `outputs`, (3C + 1, d), has what layer 1 writes for each row of the embeddings (C), the constant E_= + P_= (1), what
-    layer 2 writes for each row of the embeddings (C) and for layer 1's copy of it (C). The columns of their `amounts`
-    begin at 2T, 0 and T.
-    """
-    T, C = tokens.shape[1], len(outputs) // 3
-    add_rows(to, outputs[:C], tokens, amounts, 2 * T, resid_mid)
-    add_rows(to, outputs[C + 1 : 2 * C + 1], tokens, amounts, 0, resid_mid)
-    add_rows(to, outputs[2 * C + 1 :], tokens, amounts, T, resid_mid)
-
-
 @compiled
 def transpose(x, out):
     """out = x.T, tile by tile: a loop over rows alone would write to a place far from the last one every time."""
