@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.apply import apply, donors_of, reference_sequences, shuffled, swapped
+from assignadd.interventions.apply import apply, donors_of, matches, reference_sequences, shuffled, swapped
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap
 from assignadd.measures.addition import restricted_to
 from assignadd.model.forward import answer_logits
@@ -166,6 +166,27 @@ def test_a_swap_copies_the_other_models_weights():
         apply(STACK, TOKENS, [Swap("mlp2", 1)])
     with pytest.raises(ConfigError, match="same shape"):
         swapped(STACK.models(0), HANDMADE, "unembed")
+
+
+@pytest.mark.parametrize(
+    ("intervention", "acts"),
+    [
+        (Swap("mlp2"), True),
+        (Cut(1, "equals", "first"), True),
+        (Cut(1, "first", "equals"), False),  # a later key, which the query does not attend to
+        (Cut(1, "equals", "first_variable"), False),
+        (Pattern(1, "equals", {"first": 1.0}), True),
+        (Pattern(1, "first_variable", {"first": 1.0}), False),
+        (Replace("zero", "hook_embed", ("pads",)), True),
+        (Replace("zero", "hook_embed", ("distractors",)), True),
+        (Replace("zero", "hook_embed", ("second_value",)), True),
+        (Replace("zero", "hook_embed", ("second_variable",)), False),
+    ],
+)
+def test_an_intervention_acts_where_a_sequence_has_its_roles(intervention, acts):
+    """A sum of two literals, with no variable among its operands."""
+    positions = Positions(TASK, torch.tensor([parse("a=1, 3+4=?", TASK)]))
+    assert matches(intervention, positions) == acts
 
 
 def test_each_model_of_a_stack_has_its_own_donor():

@@ -138,8 +138,9 @@ def test_rows_that_were_never_committed_do_not_count(run, finished):
 def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
     state = {"weights": weights_at(12), "step": torch.tensor(12)}
     (run / "states/00000012.safetensors").write_bytes(safetensors.torch.save(state))
-    for name in ("checkpoints/.00000030.safetensors.0123abcd.tmp", ".manifest.json.0123abcd.tmp"):
-        (run / name).write_bytes(b"left by a kill")
+    to_come, never_again = ("checkpoints/.00000030.safetensors", ".manifest.json"), ("states/.00000012.safetensors",)
+    for name in (*to_come, *never_again):
+        (run / f"{name}.0123abcd.tmp").write_bytes(b"left by a kill")
     foreign = {
         "notes.txt": b"a person's",
         "checkpoints/mine.safetensors": b"a person's",

@@ -73,8 +73,9 @@ def test_states(path):
     assert sorted(p.name for p in (path / "states").iterdir()) == [f"{s:08d}.safetensors" for s in (0, 10, 20, 30)]
     state = run.latest_state()
     assert state is not None and torch.equal(state["weights"], weights_at(30))
-    earlier = run.latest_state(at_most=19)
-    assert earlier is not None and int(earlier["step"]) == 10
+    for at_most, step in ((19, 10), (20, 20), (29, 20)):
+        earlier = run.latest_state(at_most)
+        assert earlier is not None and int(earlier["step"]) == step
 
 
 def test_metrics_are_rows_without_a_clock(path):

@@ -27,13 +27,42 @@ with locked(Path(sys.argv[1])):
     time.sleep(60)
 """
 
+FORK_TWICE = """
+import os, sys
+from pathlib import Path
+from assignadd.runs.writer import locked
+
+def status_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+with locked(Path(sys.argv[1])):
+    child = os.fork()
+    if child == 0:
+        file = os.open(os.devnull, os.O_RDONLY)  # has the number of the lock's descriptor, which is free here
+        grandchild = os.fork()
+        if grandchild == 0:
+            os.fstat(file)
+            os._exit(0)
+        os._exit(status_of(grandchild))
+    sys.exit(status_of(child))
+"""
+
+
+def started(script: str, folder: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(assignadd.__file__).parents[1])}
+    command = [sys.executable, "-c", script, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_child_lets_go_of_the_lock_once_and_closes_no_later_file(tmp_path):
+    process = started(FORK_TWICE, tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
 
 def test_another_process(tmp_path):
     train(tmp_path, 0)
-    environment = os.environ | {"PYTHONPATH": str(Path(assignadd.__file__).parents[1])}
-    first = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
-    )
+    first = started(HOLD, tmp_path)
     try:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
         holder = f"is being written by process {first.pid} on {re.escape(platform.node())}; wait until it ends"
