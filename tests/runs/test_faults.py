@@ -148,3 +148,16 @@ def test_everything_is_synced_before_the_manifest_replaces_the_last_one(tmp_path
         "00000020.safetensors",
         "manifest.json",
     ]
+
+
+def test_every_descriptor_is_closed(tmp_path):
+    def lowest_free() -> int:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = lowest_free()
+    for i in range(3):
+        atomic.write(tmp_path / "file", b"abc")
+        atomic.append(tmp_path / "file", i, b"d")
+    assert lowest_free() == before
