@@ -10,7 +10,9 @@ import pytest
 from assignadd import api
 from assignadd.cli import main
 from assignadd.config import PRESETS
-from tests.runs.forged import FORGERIES
+from assignadd.config.errors import RunError
+from assignadd.runs.folder import Run
+from tests.runs.forged import FORGERIES, rows
 
 LARGE = ("many rows", "small lists", "hollow metrics", "measures: rows", "measures: lists", "measures: text", "sources")
 
@@ -32,3 +34,16 @@ def test_a_forged_run_is_one_line_and_hides_no_other(name, good, tmp_path, monke
         code, said = main(command), capsys.readouterr()
         assert code == 0 or command[1] == "verify" or (code in (1, 2) and said.err.count("\n") == 1), (command, said)
         assert (said.out + said.err).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [FORGERIES["rows twice"], rows(lambda row: row.update(model=1)), FORGERIES["fewer accuracies"]],
+    ids=["rows twice", "another model", "fewer accuracies"],
+)
+def test_metrics_that_are_not_whole_are_refused(forge, good, tmp_path):
+    """Each breaks one thing alone: the order of the steps, the models, the sets of every evaluation."""
+    shutil.copytree(good, tmp_path / "bad")
+    forge(tmp_path / "bad")
+    with pytest.raises(RunError, match="does not have a row for each model at each evaluation of the run"):
+        Run.open(tmp_path / "bad").metrics()
