@@ -54,7 +54,7 @@ class CodeCache(FunctionCache):
     """The compiled forms of one function, each in a file of its own: a digest and Numba's pickle."""
 
     def __init__(self, function: Callable[..., Any], folder: Path, stamp: str, note: str):
-        """`stamp` is the hash of the source files from which the function is compiled."""
+        """`stamp` is the hash of the source files; `note` is printed before the function is compiled, unless empty."""
         self._py_func = function  # the base class has this name too
         self._folder = folder
         self._stamp = stamp
@@ -68,14 +68,14 @@ class CodeCache(FunctionCache):
         """Nothing: files whose digest does not fit are not read."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled form for a signature; None where there is none that can be trusted and is whole."""
+        """The stored form for a signature; None, for Numba to compile it, if no file has one that can be trusted."""
         target_context.refresh()
         path, made_from = self._place(sig, target_context.codegen())
         data = _read(path)
         if data is not None and data[:DIGEST] == _digest(made_from, data[DIGEST:]):
             with suppress(Exception):  # written by another installation, perhaps: the function can be compiled
                 return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
-        if self._note:
+        if self._note:  # Numba compiles now, which may take a while
             _say(self._note)
         return None
 

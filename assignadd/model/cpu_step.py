@@ -244,14 +244,14 @@ class CompiledGradient:
         )
         scale = 1 / math.sqrt(config.model.d_head)
         model = Model(self._weights, memory.tables, Vocabulary(config.task).equals, scale)
-        gradients = Gradients(self._grads, memory.g_tables, memory.sums[0], memory.all_sums)
-        of_threads = zip(memory.chunks, memory.sums, strict=True)
+        gradients = Gradients(self._grads, memory.g_tables, memory.sums_of_thread[0], memory.all_sums)
+        of_threads = zip(memory.chunk_of_thread, memory.sums_of_thread, strict=True)
         on_threads(numba_step.train, [(model, gradients, chunk, sums, arrays, update) for chunk, sums in of_threads])
 
     def _memory_for(self, batch_size: int) -> TrainingMemory:
         """Memory for batches of this size, made anew where the size or torch's number of threads has changed."""
         memory, threads = self._memory, threads_for(batch_size)
-        if memory is None or len(memory.losses) != batch_size or len(memory.chunks) != threads:
+        if memory is None or (memory.batch_size, memory.threads) != (batch_size, threads):
             memory = self._memory = TrainingMemory(self._weights, batch_size, threads)
         return memory
 
@@ -260,13 +260,14 @@ class TrainingMemory:
     """The arrays that a training step writes besides gradients and weights; every thread has its chunk and its sums."""
 
     def __init__(self, w: Weights, batch_size: int, threads: int):
+        self.batch_size, self.threads = batch_size, threads
         sizes = _sizes(w, chunk_size(math.ceil(batch_size / threads)))
         self.losses = np.zeros(batch_size, np.float32)
         self.tables = _matrices(Tables, sizes)
         self.g_tables = _matrices(Tables, sizes)
-        self.chunks = [_matrices(Chunk, sizes) for _ in range(threads)]
+        self.chunk_of_thread = [_matrices(Chunk, sizes) for _ in range(threads)]
         self.all_sums = _zeros(threads, _numbers_of(Sums, sizes))
-        self.sums = [_matrices(Sums, sizes, memory) for memory in self.all_sums]  # one for each thread, a row of these
+        self.sums_of_thread = [_matrices(Sums, sizes, row) for row in self.all_sums]
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:

@@ -55,8 +55,10 @@ def padded(tokens: list[int], task: Task, seed: int) -> list[int]:
     """The sequence with each PAD in a random gap between assignments, uniformly and independently, as in training."""
     pad, prefix = Vocabulary(task).pad, tokens[: task.prefix]
     assigned = [token for token in prefix if token != pad]
-    word_of_each_pad = words(seed, Stream.PADDING, 0, torch.arange(len(prefix) - len(assigned)), 1)[0]
-    gap_of_each_pad, _ = digit(word_of_each_pad, len(assigned) // 2 + 1)
+    pads = torch.arange(len(prefix) - len(assigned))
+    (word_of_each_pad,) = words(seed, Stream.PADDING, step=0, row=pads, n=1)
+    n_gaps = len(assigned) // 2 + 1  # before each assignment, of two tokens, and after the last
+    gap_of_each_pad, _ = digit(word_of_each_pad, bound=n_gaps)  # what remains of the words is not needed
     for gap in sorted(gap_of_each_pad.tolist(), reverse=True):  # so that what is before the gap is in its place
         assigned.insert(2 * gap, pad)
     return assigned + tokens[task.prefix :]

@@ -26,12 +26,7 @@ MOST_STEPS_AHEAD = 64
 
 
 class CapturedStep:
-    """Training steps by replaying graphs.
-
-    `step` holds the number of the step on the device, and `take` trains on a batch and adds one to it. `sampler` draws
-    `batch_size` sequences of these sizes for each model, which are stored as `dtype`; a task of the user's own draws
-    outside of the graphs, as its code may wait for the device.
-    """
+    """Training steps by replaying graphs; a task of the user's own draws its sequences outside of the graphs."""
 
     def __init__(
         self,
@@ -42,6 +37,11 @@ class CapturedStep:
         dtype: torch.dtype,
         take: Callable[[Batch], None],
     ):
+        """Captures the graphs, for which `take` is called a few times: the caller restores what this changes.
+
+        `step` is the number of the current step, a tensor on the GPU. `take` trains on a batch and adds one to `step`.
+        `sampler` draws `batch_size` sequences of these sizes for each model, whose tokens are stored as `dtype`.
+        """
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T = len(sampler.seeds), sizes.length
         is_own = isinstance(sampler, UserSampler)
@@ -52,8 +52,10 @@ class CapturedStep:
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)
         # (steps, M, B, T), with sequences last in memory, as kernels on a GPU read them.
         self._tokens = torch.zeros(self.steps_ahead, M, T, batch_size, dtype=dtype, device=step.device).mT
+        # (steps, M, B), or (steps, M, B, T) for a task with an answer at every position.
         positions = (T,) if sizes.everywhere else ()
         self._labels = torch.zeros(self.steps_ahead, M, batch_size, *positions, dtype=torch.int64, device=step.device)
+        # The user's code may wait for the device, as `tensor.item()` does, which fails in a capture.
         self._draw_batches: Callable[[], object] = self._draw if is_own else captured(self._draw).replay
         self._step_graph = captured(self._take_step)
 

@@ -52,10 +52,10 @@ class Rates:
         return base * ((step + 1) / self._warmup).clamp(max=1)
 
     def write(self, step: Int[Tensor, ""], moments: Moments) -> None:
-        """Writes the rates of the next update to where AdamW reads them."""
-        rates = self(step)
-        moments.exact_rate.copy_(rates)
-        moments.rate.copy_(rates)
+        """Writes the rates of the next update to where AdamW reads them, in both precisions."""
+        rates = self(step)  # (M, 1), in double precision
+        moments.rate_in_double.copy_(rates)
+        moments.rate.copy_(rates)  # rounded to the precision of the weights
         moments.decay.copy_(rates * self._weight_decay)
 
 

@@ -27,35 +27,40 @@ Placed = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Moments:
-    """What AdamW stores for a stack: running means of the gradient and of its square, and each model's settings."""
+    """What AdamW stores for a stack of M models with P weights each: running means, and each model's settings."""
 
     mean: Float[Tensor, "M P"]
+    """The running mean of the gradient."""
     square: Float[Tensor, "M P"]
+    """The running mean of its square."""
     optims: Sequence[Optim]
-    exact_rate: Float[Tensor, "M 1"]
-    """Learning rate in double precision."""
+    rate_in_double: Float[Tensor, "M 1"]
+    """Learning rate in double precision, which `fused_adamw` reads."""
     rate: Float[Tensor, "M 1"]
-    """Learning rate in the precision of the weights, which the next two have too."""
+    """Learning rate in the precision of the weights, for the updates on a GPU, as are the next three."""
     decay: Float[Tensor, "M 1"]
-    """Learning rate times weight decay."""
-    averaging: Float[Tensor, "M 4"]
-    """1 - beta1, beta2, 1 - beta2 and eps."""
+    """Learning rate times weight decay, in the same precision."""
+    coefficients: Float[Tensor, "M 4"]
+    """1 - beta1, beta2, 1 - beta2 and eps, the columns in this order, in the same precision."""
     betas: Float[Tensor, "M 2"]
     """beta1 and beta2 in double precision: in float32, 1 - 0.999 has only five correct digits."""
 
     @classmethod
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
-        """The moments before the first update of weights (M, P) with these settings, one for each model."""
+        """The moments before the first update of weights `flat`, (M, P), with these settings, one for each model.
+
+        `placed` puts the running means where they are to stay; by default that is where they are made.
+        """
         single = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
         return cls(
             mean=placed(torch.zeros_like(flat)),
             square=placed(torch.zeros_like(flat)),
             optims=optims,
-            exact_rate=double([[o.lr] for o in optims]),
+            rate_in_double=double([[o.lr] for o in optims]),
             rate=single([[o.lr] for o in optims]),
             decay=single([[o.lr * o.weight_decay] for o in optims]),
-            averaging=single([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims]),
+            coefficients=single([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims]),
             betas=double([[o.beta1, o.beta2] for o in optims]),
         )
 
@@ -294,7 +299,7 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, dive
 
     torch.optim.adamw.adamw gives the same bits, and takes 40 us more for each call.
     """
-    steps, rates = count.float(), moments.exact_rate.flatten().tolist()
+    steps, rates = count.float(), moments.rate_in_double.flatten().tolist()
     is_alive, is_finite = (diverged_at < 0).tolist(), loss.isfinite().tolist()
     for i, optim in enumerate(moments.optims):
         if is_alive[i] and not is_finite[i]:
@@ -316,7 +321,7 @@ def stacked_adamw(
     # The corrections of update number `count` for moments that started at 0, (M, 1) both, in double precision.
     of_mean, of_square = (1 - moments.betas ** count.double()).split(1, 1)
     step_size, root_of_correction = (moments.rate / of_mean).to(flat.dtype), of_square.sqrt().to(flat.dtype)
-    one_minus_beta1, beta2, one_minus_beta2, eps = moments.averaging.split(1, 1)  # (M, 1) each
+    one_minus_beta1, beta2, one_minus_beta2, eps = moments.coefficients.split(1, 1)  # (M, 1) each
     grad = torch.where(is_alive, grad, 0)
     moments.mean.lerp_(grad, one_minus_beta1)
     moments.square.mul_(beta2).add_(grad.square().mul_(one_minus_beta2))

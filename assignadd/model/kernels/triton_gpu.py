@@ -127,7 +127,7 @@ class TritonKernels(CudaAttention):
         """The update of all models, by the program `adamw`."""
         M, P = flat.shape
         adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, moments.mean, moments.square, moments.rate, moments.decay, moments.averaging, moments.betas,
+            flat, grad, moments.mean, moments.square, moments.rate, moments.decay, moments.coefficients, moments.betas,
             loss, diverged_at, count, P, BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 
@@ -208,7 +208,7 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, WIDTH: tl.constexp
 
 @triton.jit
 def adamw(
-    flat, grad, mean, square, rate, decay, averaging, betas, losses, diverged_at, count, P, BLOCK: tl.constexpr,
+    flat, grad, mean, square, rate, decay, coefficients, betas, losses, diverged_at, count, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Update number `count` of BLOCK of one model's P weights, as `TensorKernels.adamw` says.
 
@@ -226,7 +226,7 @@ def adamw(
         new_mean = tl.load(mean + place, mask=inside, other=0.0)
         new_square = tl.load(square + place, mask=inside, other=0.0)
         weight = tl.load(flat + place, mask=inside, other=0.0)
-        settings = averaging + 4 * m  # the addresses of 1 - beta1, beta2, 1 - beta2 and eps
+        settings = coefficients + 4 * m  # the addresses of 1 - beta1, beta2, 1 - beta2 and eps
         new_mean += tl.load(settings) * (gradient - new_mean)
         new_square = new_square * tl.load(settings + 1) + tl.load(settings + 2) * gradient * gradient
         steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32

@@ -80,7 +80,7 @@ def loss_without(network: Network, removed: str) -> Measured | None:
 
 
 MECHANISM = "section 5.2"
-SUGGESTED = "suggested by patterns and cosines"
+SUGGESTED = "suggested by patterns and cosines"  # the `paper` of these claims
 # By alignment: the label of the claim, and what follows from the paper's mechanism.
 FOLLOWS = {
     "binding tag": (MECHANISM, "Layer 1's output at an assigned number holds the variable it is assigned to: if it is "
@@ -99,10 +99,13 @@ LOOKED_UP = "On sums with two variables, layer 1's output at `=` determines whic
 def _interchange_claim(
     alignment: str, label: str, says: str, n_vars: int | None = None, readings: tuple[Reading, ...] = ()
 ) -> Claim:
-    """The claim that an activation holds a variable of the program; the id is `cause-binding-tag` for `binding tag`."""
+    """The claim that an activation holds a variable of the program; the id is `cause-binding-tag` for `binding tag`.
+
+    It is tested on pairs of prompts whose base is a sum with `n_vars` variables, or on all pairs if that is None.
+    """
     id = f"cause-{alignment.lower().replace(' ', '-')}"
     measure = partial(interchange_accuracy, alignment=alignment, n_vars=n_vars)
-    return Claim(id, label, says, SUGGESTED, measure, AtLeast(0.9), readings=readings)
+    return Claim(id, label, says, paper=SUGGESTED, measure=measure, rule=AtLeast(0.9), readings=readings)
 
 
 def _query_claim(alignment: str, says: str) -> Claim:

@@ -51,7 +51,11 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
 
 
 def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure that calls `measure(network, spike, *arguments)` if training has the spike `which`."""
+    """A claim's measure that calls `measure(network, spike, *arguments)` if training has the spike `which`.
+
+    `which` is `first_spike` or `second_spike`, as in `Phases`. Like every measure of `along`, it needs several
+    evaluations, and its record names all of them.
+    """
 
     def measured_at_spike(network: Network) -> Measured | None:
         spike: Spike | None = getattr(phases_of(network), which)
