@@ -126,7 +126,7 @@ class Claims(Judging, Printing):
         from assignadd.paper.ledger import chosen
 
         # A claim without a `measure` is about many seeds, and needs no network.
-        need_network = [claim.measure is not None for claim in chosen(self.only, users_claims)]
+        need_network = [claim.about_networks for claim in chosen(self.only, users_claims)]
         if self.runs or not any(need_network):
             return self
         if not (self.census or self.fraction or self.two_var):

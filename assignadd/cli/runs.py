@@ -206,7 +206,7 @@ def _records(args: Publish, step: int) -> list[Record]:
     from assignadd.paper.ledger import CLAIMS
 
     networks = read_networks((args.run,), step, args.n)
-    about_networks = [claim for claim in CLAIMS if claim.measure is not None]
+    about_networks = [claim for claim in CLAIMS if claim.about_networks]
     with console.status("measuring"):
         measure_ahead(networks, args.cores)
         return [judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}") for claim in about_networks]

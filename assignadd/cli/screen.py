@@ -52,7 +52,8 @@ class Column:
     form: str = ","
     """How a number is written for people, such as ".3f"."""
     only: Literal["", "data", "people", "detail"] = ""
-    """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few."""
+    """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few.
+    Empty for everywhere."""
     style: Callable[[Any], str] | None = None
     """The style of a cell by its value, in the words of `rich`."""
     none: str = "-"
@@ -61,6 +62,11 @@ class Column:
     @property
     def heading(self) -> str:
         return printable(self.label or self.name)
+
+    @property
+    def fits_a_line(self) -> bool:
+        """Whether people see it where each row is a line, which is too short for details."""
+        return self.only in ("", "people")
 
     def text(self, value: Any) -> str:
         """A value as people read it."""
@@ -202,21 +208,11 @@ def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
 
 
 def _side_by_side(table: Table, n_rows: int) -> list[Text]:
-    """The lines of the headings and of the first rows of a table, without details."""
-    places = [i for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    """The lines of the headings and of the first rows of a table, without its columns of details."""
+    places = [i for i, column in enumerate(table.columns) if column.fits_a_line]
     shown = [table.columns[i] for i in places]
     rows = [[row[i] for i in places] for row in table.rows[:n_rows]]
-    columns_of_values = [[row[k] for row in rows] for k in range(len(shown))]
-    columns_of_texts = []
-    for column, values in zip(shown, columns_of_values, strict=True):
-        columns_of_texts.append([column.heading, *map(column.text, values)])
-    widths, gap = _widths_and_gap(columns_of_texts)
-    grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0), border_style="dim")
-    for column, values, width in zip(shown, columns_of_values, widths, strict=True):
-        has_numbers = all(value is None or isinstance(value, int | float) for value in values)
-        # Columns for people alone have numbers in words.
-        justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
-        grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
+    grid = _grid_with_headings(shown, rows)
     for row in rows:
         cells = zip(shown, row, strict=True)
         grid.add_row(*(Text(column.text(value), column.style_of(value)) for column, value in cells))
@@ -226,6 +222,23 @@ def _side_by_side(table: Table, n_rows: int) -> list[Text]:
         line.rstrip()
         lines.append(line)
     return lines
+
+
+def _grid_with_headings(shown: Sequence[Column], rows: Sequence[Sequence[Any]]) -> RichTable:
+    """A grid with the headings of these columns, each as wide as its cells in `rows` need, if the screen allows it."""
+    columns_of_values = [[row[k] for row in rows] for k in range(len(shown))]
+    columns_of_texts = []
+    for column, values in zip(shown, columns_of_values, strict=True):
+        columns_of_texts.append([column.heading, *map(column.text, values)])
+    widths, gap = _widths_and_gap(columns_of_texts)
+    padding = (0, gap - 1, 0, 0)  # on the right: the box itself puts one space between two columns
+    grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, border_style="dim")
+    for column, values, width in zip(shown, columns_of_values, widths, strict=True):
+        has_numbers = all(value is None or isinstance(value, int | float) for value in values)
+        # Columns for people alone have numbers in words.
+        justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
+        grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
+    return grid
 
 
 def _widths_and_gap(texts: Sequence[Sequence[str]]) -> tuple[list[int], int]:

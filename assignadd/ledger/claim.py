@@ -105,6 +105,11 @@ class Claim:
     """Whether the claim is about networks that bind: a network that does not cannot be tested on it."""
     readings: tuple[Reading, ...] = ()
 
+    @property
+    def about_networks(self) -> bool:
+        """Whether it is about single networks: other claims are about the seeds of a census, or a population."""
+        return self.measure is not None
+
     @classmethod
     def ours(
         cls, id: str, claim: str, measure: Measure | None = None, rule: Rule | None = None, comment: str = "",

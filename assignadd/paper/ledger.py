@@ -55,16 +55,20 @@ def ledger(
 
     def judged(claim: Claim) -> Record:
         """The record of a claim, about these networks or about the populations."""
-        of_networks = networks if claim.measure else ()
+        of_networks = networks if claim.about_networks else ()
         return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
 
-    claims = [claim for claim in chosen(only, more) if claim.measure is None or networks]
+    claims = [claim for claim in chosen(only, more) if networks or not claim.about_networks]
     records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
         tested_on.load()  # before processes are forked
-        about_seeds = [claim for claim in claims if claim.measure is None]
-        judge_all = Job("populations", lambda: {claim.id: judged(claim) for claim in about_seeds}, records.update)
-        measure_ahead(networks, processes, listener, [judge_all])
+        about_populations = [claim for claim in claims if not claim.about_networks]
+        judge_them = Job(
+            name="populations",
+            compute=lambda: {claim.id: judged(claim) for claim in about_populations},
+            store=records.update,
+        )
+        measure_ahead(networks, processes, listener, more=[judge_them])
     for claim in claims:
         listener(claim.id)
         if claim.id not in records:

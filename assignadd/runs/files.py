@@ -126,7 +126,7 @@ def _refuse_link(path: Path) -> None:
 def _kind(folder: Path) -> str | None:
     """The kind of output that a folder of ours is for, such as "sweep"; None for any other folder.
 
-    A publication is a run too; its mark counts.
+    The mark says it. A run may have none; a publication has the files of a run, and is not of the kind "run".
     """
     try:
         words = read_regular(folder, MARK, first=MOST_OF_MARK).decode().split()

@@ -23,6 +23,7 @@ from assignadd.paper.theory.theorem import DTYPE, W_0, Check, M, Setting, after_
 from assignadd.stats import Measured
 
 DRAWS, SCAN_DRAWS = 20_000, 300  # sequences for an accuracy: at one beta, and at each of many
+MOST_V_OF_GRID = 40  # the range of beta that is scanned grows with V up to here
 
 
 def most_assignments(s: Setting) -> int:
@@ -142,9 +143,11 @@ class BetaPoint:
 def beta_points(s: Setting) -> list[BetaPoint]:
     """The theorem and its step on a grid of beta, in twentieths, and at the beta of `s`, in ascending order.
 
-    The grid ends at V + 8, well above the larger beta at which the step composes, which is near V + 3 (for V up to 40).
+    The beta at which the step composes are in two ranges, the upper one near V + 3. The grid ends just below V + 8, or
+    at what that is for V = MOST_V_OF_GRID.
     """
-    grid = np.arange(1, 20 * (min(s.V, 40) + 8)) / 20
+    grid_end = min(s.V, MOST_V_OF_GRID) + 8
+    grid = np.arange(1, 20 * grid_end) / 20
     return [_at_beta(replace(s, beta=beta)) for beta in sorted({*grid.tolist(), s.actual_beta})]
 
 

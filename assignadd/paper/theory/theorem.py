@@ -46,7 +46,8 @@ class Setting:
     alpha: float = 1e-3
     """Scale of the final logits."""
     beta: float | None = None
-    """Strength of the initial attention, left free by the paper; log T unless given, so that rho_2 is of order 1/T."""
+    """Strength of the initial attention, left free by the paper; None for log T, with which rho_2 is of order 1/T.
+    `actual_beta` is the number in either case."""
 
     def __post_init__(self) -> None:
         """Raises a ConfigError for the first number out of range."""
@@ -208,9 +209,10 @@ def memory(s: Setting) -> Tensor:
 
 
 def attenuation(s: Setting) -> Tensor:
-    """The other displayed term, W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T, (d, 1 + V).
+    """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T, (d, 1 + V).
 
-    It lowers the attention to the second operand, at position T-1.
+    The theorem writes W_1 as W~_0 + `memory` + a remainder; rho_1 is the attention at W_0 to the second operand, at
+    position T-1. If it is above 1/2, this term lowers the score of that position.
     """
     term = torch.zeros(s.d, 1 + s.V, dtype=DTYPE)
     term[s.T - 2, 0] = -(2 * s.rho_1 - 1) * s.V
@@ -225,7 +227,7 @@ def remainder(s: Setting) -> Tensor:
 
 @dataclass(frozen=True)
 class Check:
-    """Theorem C.1 at one setting: the infinity norms (largest row sums) of its remainder and of its other term."""
+    """Theorem C.1 at one setting: the infinity norms (largest row sums) of its remainder and of `attenuation`."""
 
     s: Setting
     remainder: float
