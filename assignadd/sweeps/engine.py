@@ -97,9 +97,9 @@ def run_sweep(
     planned = plan(sweep, out, machines)
     claim_folder(out, "sweep")
     for job in planned.jobs:
-        if not job.model_steps:
+        if job.is_finished:
             _check_metrics(job.path)  # before anything is trained
-    numbers = [number for number, job in enumerate(planned.jobs) if job.model_steps]  # of the jobs to be trained
+    numbers = [number for number, job in enumerate(planned.jobs) if not job.is_finished]  # of the jobs to be trained
     jobs = [planned.jobs[number] for number in numbers]
 
     def report_number_in_plan(place: int, step: int) -> None:

@@ -210,6 +210,11 @@ class Job:
         return self.run or self.out / _folder_name(self.config, self.members)
 
     @property
+    def is_finished(self) -> bool:
+        """Whether its models are trained; without a run they are not, even if they are trained for no step."""
+        return self.run is not None and not self.model_steps
+
+    @property
     def model_steps(self) -> int:
         """Updates still to be made, over all models."""
         return (self.config.optim.steps - self.done) * len(self.members)
@@ -289,7 +294,7 @@ class Plan:
             "cells": len(self.sweep.cells),
             "steps": self.sweep.config.optim.steps,
             "stacks": [len(job.members) for job in self.jobs],
-            "finished_stacks": sum(not job.model_steps for job in self.jobs),
+            "finished_stacks": sum(job.is_finished for job in self.jobs),
             "device": self.machines.device,
             "at_a_time": self.machines.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
@@ -299,7 +304,7 @@ class Plan:
 
     def seconds(self) -> float | None:
         """About how long training takes on the CPU of this machine if nothing else runs; None on other devices."""
-        jobs = [job for job in self.jobs if job.model_steps]
+        jobs = [job for job in self.jobs if not job.is_finished]
         if not jobs:
             return 0.0
         if self.machines.device != "cpu" or self.machines.engine != "local":
@@ -309,7 +314,7 @@ class Plan:
         operations_of = {config: operations(config) for config in {job.config for job in jobs}}
         seconds = len(jobs) * of_stack
         for job in jobs:
-            n_models = job.model_steps / job.config.optim.steps  # of an interrupted run, only the part that remains
+            n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, only the part that remains
             ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's
             seconds += of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)

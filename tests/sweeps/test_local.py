@@ -123,6 +123,13 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
     }
 
 
+def test_a_sweep_of_untrained_networks_has_their_evaluations(tmp_path):
+    sweep = named_sweep("seeds", replace(CONFIG, optim=Optim(batch=8, steps=0)), (0, 1))
+    table = run_sweep(sweep, tmp_path, Machines(most_together=2))
+    assert table.select("seed", "step").rows() == [(0, 0), (1, 0)]
+    assert run_sweep(sweep, tmp_path, Machines(most_together=2)).equals(table)
+
+
 def test_a_diverged_model_is_a_result(tmp_path):
     sweep = Sweep("hot", CONFIG, (Member(0, lr=1e-3), Member(0, lr=10.0, weight_decay=100.0)))
     table = run_sweep(sweep, tmp_path, Machines(most_together=2))
