@@ -13,7 +13,7 @@ import inspect
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -193,7 +193,8 @@ def _add(argument: Argument, group: Any) -> None:
 
 def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") -> T:
     """An instance of a command's dataclass from the words after the command; `--help` prints the options and exits."""
-    parser = _parser(kind, command, epilog, with_help=not {"-h", "--help"}.isdisjoint(words))
+    asks_for_help = "-h" in words or "--help" in words
+    parser = _parser(kind, command, epilog, with_help=asks_for_help)
     # An option may be written with underscores, as the field is: --n_seeds.
     hyphenated = [re.sub("^--[^=]*", lambda option: option[0].replace("_", "-"), word) for word in words]
     parsed, unknown = parser.parse_known_intermixed_args(hyphenated)
@@ -202,20 +203,27 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
         if word.startswith("-"):
             raise UsageError(_unknown_option(word.partition("=")[0], list(arguments.values()), command))
         raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
-    values: dict[str, Any] = {}  # of the fields
-    settings: dict[str, Any] = {}  # by dotted names
+    values: dict[str, Any] = {}  # of the fields that an option or argument sets, by their names
+    settings: dict[str, Any] = {}  # by dotted names, such as task.n_vars
     for name, words_or_flag in vars(parsed).items():
         is_flag = isinstance(words_or_flag, bool)
         value = words_or_flag if is_flag else arguments[name].value(words_or_flag)
         (settings if "." in name else values)[name] = value
-    for field in fields(kind):  # type: ignore[arg-type]
-        if field.name == "typed":
-            values["typed"] = shlex.join(["assignadd", *command.split(), *words])
-        elif field.name == "settings":
-            values["settings"] = _config(values, settings)
-        elif field.name == "task":  # `ask show` has settings of the task alone
-            values["task"] = _config(values, settings).task
-    return kind(**values)
+    typed = shlex.join(["assignadd", *command.split(), *words])
+    return kind(**values | _derived(kind, typed, values, settings))
+
+
+def _derived(kind: type, typed: str, values: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a command, if it has them, that no single option sets.
+
+    They are `typed`, the command line; `settings`, a configuration; `task`, the task of one, for `ask show`.
+    """
+    derivations: dict[str, Callable[[], Any]] = {
+        "typed": lambda: typed,
+        "settings": lambda: _config(values, settings),
+        "task": lambda: _config(values, settings).task,
+    }
+    return {field.name: derivations[field.name]() for field in fields(kind) if field.name in derivations}
 
 
 def _config(values: dict[str, Any], settings: dict[str, Any]) -> Config:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,18 +59,10 @@ class Study(ManyModels):
         studies = self._chosen(self.path, module)
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
-            beside = self.path if self.path.is_dir() else self.path.parent
-            tables = {}
-            for name, study in studies.items():
-                tables[name] = self._stored_table(study, (self.out or beside, beside, folders[name]))
-            figure = save_figure(module, tables, self.out) if self.out else None
-            return _results(tables, {}, figure)
+            tables = {name: self._stored_table(study, self.path, folders[name]) for name, study in studies.items()}
+            return _results(tables, {}, save_figure(module, tables, self.out) if self.out else None)
         if self.dry_run:
-            summaries = []
-            for name, study in studies.items():
-                plan_in_numbers = self._plan(study, folders[name]).dry_run()
-                summaries.append(plan_in_numbers | {"out": str(folders[name]), "study": name})
-            return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
+            return self._plans(studies, folders)
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
         return _results(tables, folders, save_figure(module, tables, first_folder))
@@ -90,6 +82,14 @@ class Study(ManyModels):
         """What remains to be trained of a study."""
         return self.plan(study.sweep(self.n_seeds, self.steps, self.tf32), out)
 
+    def _plans(self, studies: Mapping[str, StatedStudy], folders: Mapping[str, Path]) -> Output:
+        """What remains to be trained of each study in its folder, in numbers."""
+        summaries = []
+        for name, study in studies.items():
+            plan_in_numbers = self._plan(study, folders[name]).dry_run()
+            summaries.append(plan_in_numbers | {"out": str(folders[name]), "study": name})
+        return Output([plan_table(f"study {summary['study']}", summary) for summary in summaries], summaries)
+
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         """The table of a study, after training what is missing."""
         from assignadd.study.files import run_study
@@ -103,15 +103,17 @@ class Study(ManyModels):
         note_versions(table.provenance)
         return table
 
-    def _stored_table(self, study: StatedStudy, folders: Sequence[Path]) -> StudyTable:
-        """The table of a study in the first of these folders that has it."""
+    def _stored_table(self, study: StatedStudy, path: Path, trained_in: Path) -> StudyTable:
+        """The table of a study of the file `path`, in OUT or beside the file; without OUT also where it is trained."""
         from assignadd.study.files import read_study, table_file
 
+        beside = path if path.is_dir() else path.parent
+        folders = (self.out, beside) if self.out else (beside, trained_in)
         for folder in folders:
             if table_file(study, folder).exists():
                 return read_study(study, folder)
         places = " or ".join(map(str, dict.fromkeys(folders)))
-        train = f"assignadd study {self.path} {study.name}" + (f" -o {self.out}" if self.out else "")
+        train = f"assignadd study {path} {study.name}" + (f" -o {self.out}" if self.out else "")
         raise UsageError(f"no table of the study {study.name} in {places}: `{train}` trains its networks and makes it")
 
 

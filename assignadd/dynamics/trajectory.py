@@ -186,7 +186,7 @@ def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read
 
 @per_network(slow=True)
 def curves_of(network: Network) -> Curves:
-    """Accuracies along training, up to the network's step."""
+    """The run's accuracies up to the network's step; without a run, its checkpoints' on `network.n` sequences a set."""
     if network.run is None:
         return accuracies_at(network.config, network.seen, network.steps, network.checkpoints, network.n)
     return accuracy_curves(network.run, network.index).until(network.step)

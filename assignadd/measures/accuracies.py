@@ -128,8 +128,10 @@ def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
 
 
 def variable_sets(task: Task) -> list[EvalSet]:
-    """An evaluation set for each slot and variable, such as `b second`: sums with as many variables as the task allows,
-    of which no other is in a slot banned for it."""
+    """An evaluation set for each slot and variable, such as `b second`: sums with this variable in this slot.
+
+    They have as many variables as the task allows, and no variable but this one is in a slot that is banned for it.
+    """
     most_variables = task.variable_counts[-1]
     sets = []
     for slot, name in enumerate(operand_names(task)):

@@ -96,18 +96,21 @@ def pattern_counts(
 ) -> dict[str, Counts]:
     """The counts of each pattern, by its name; `patterns` are the attention of every layer (`Trace.patterns`)."""
     one_case = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # (..., B): a sequence has one `=`
-    slots = torch.tensor(operand_slots(task), device=one_case.device).expand_as(role.value_positions)
+    values = role.value_positions  # (..., B, k), of the operands
+    slots = torch.tensor(operand_slots(task), device=one_case.device).expand_as(values)
     counts: dict[str, Counts] = {}
     n_layers, prefix = len(patterns), task.prefix
     for layer, attention in enumerate(patterns, 1):  # (..., B, heads, queries, T)
         from_equals = attention[..., -1, :]  # (..., B, heads, T)
         if layer < n_layers:
-            counts[f"l{layer}_equal_to_operands"] = Counts(*_to_each(from_equals, slots), one_case)
-            # Assigned numbers are in the prefix.
-            to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
-            counts[f"l{layer}_num_to_prev"] = Counts(*to_previous, role.assigned.sum(-1))
+            hits, mass = _to_each(from_equals, slots)
+            counts[f"l{layer}_equal_to_operands"] = Counts(hits, mass, one_case)
+            # Assigned numbers, of which `role.assigned` is the mask (..., B, T), are in the prefix.
+            hits, mass = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
+            counts[f"l{layer}_num_to_prev"] = Counts(hits, mass, role.assigned.sum(-1))
         if layer > 1 or n_layers == 1:
-            counts[f"l{layer}_equal_to_values"] = Counts(*_to_each(from_equals, role.value_positions), one_case)
+            hits, mass = _to_each(from_equals, values)
+            counts[f"l{layer}_equal_to_values"] = Counts(hits, mass, one_case)
     return counts
 
 

@@ -83,9 +83,9 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
 
     On a CPU the stack has one model.
     """
-    if stack.config.model.file is not None:
+    if stack.config.model.file is not None:  # a network of the user's own, from a file
         return partial(logits_of_weights, stack.config, stack.weights), CHUNK
-    if not covers(stack.config):
+    if not covers(stack.config):  # the tables do not describe this architecture or task
         return partial(reference_logits, stack), CHUNK
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:

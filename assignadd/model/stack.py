@@ -164,9 +164,9 @@ def concatenate(stacks: Sequence[Stack]) -> Stack:
 
 
 def computed_together(device: str | torch.device, n_models: int) -> list[slice]:
-    """The parts of a stack that are computed one after the other: on a GPU all models at once, on a CPU single models.
+    """The parts of a stack: the models of a part are computed together, the parts one after the other.
 
-    On a CPU no other model then changes a model's digits.
+    On a GPU all models are one part. On a CPU each is a part, so that its digits do not depend on the other models.
     """
     if torch.device(device).type != "cpu":
         return [slice(0, n_models)]

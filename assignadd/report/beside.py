@@ -49,7 +49,7 @@ def claims_csv(records: Sequence[Record]) -> bytes:
 
 
 def write_beside(folder: Path, records: Sequence[Record]) -> None:
-    """Writes the files of BESIDE into the folder of a report."""
+    """Writes the files of BESIDE into the folder of a report: the claims twice, and what to cite."""
     contents = (claims_json(records), claims_csv(records), BIBTEX.encode())
     for name, content in zip(BESIDE, contents, strict=True):
         atomic.write(folder / name, content)

@@ -121,12 +121,12 @@ def first_screen(
     networks: Sequence[Network],
     records: Sequence[Record],
     is_drawn: Callable[[str], bool],
-    beside: Picture | None = None,
+    picture: Picture | None = None,
     explorer: str | None = None,
 ) -> None:
     """Adds what a reader sees first: the networks in a few words, links, and five answers.
 
-    `is_drawn` says whether the page has a picture with this label, `beside` is the picture next to the answers,
+    `is_drawn` says whether the page has a picture with this label, `picture` is the one next to the answers,
     `explorer` is the address of the interactive page, if any.
     """
     _add_summary(page, networks)
@@ -138,7 +138,7 @@ def first_screen(
     page.heading("In short")
     if records:
         count_verdicts(page, records)
-    page.answers(answers(records, is_drawn), beside)
+    page.answers(answers(records, is_drawn), picture)
     interactive = [("the interactive page", explorer)] if explorer else []
     files = [(name, name) for name in BESIDE]
     page.text("See also:", links=[("the paper", f"https://arxiv.org/abs/{ARXIV}"), *interactive, *files])

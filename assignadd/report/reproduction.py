@@ -78,13 +78,13 @@ def section_of_user(
     """
     claims = tuple(chain.from_iterable(claims_of_file for claims_of_file, _ in stated))
     figures = tuple(chain.from_iterable(figures_of_file for _, figures_of_file in stated))
-    labels = {record.label for section in SECTIONS for record in section.figures}
-    for record in figures:
+    labels = {figure.label for section in SECTIONS for figure in section.figures}
+    for figure in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
-        if record.label in labels or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", record.label):
+        if figure.label in labels or not re.fullmatch(r"(?!accuracies)[A-Za-z0-9][\w-]*", figure.label):
             expected = "letters, digits, - and _, and no label that the report has already"
-            raise ConfigError("label", record.label, expected)
-        labels.add(record.label)
+            raise ConfigError("label", figure.label, expected)
+        labels.add(figure.label)
     names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
     return Section(f"From {', '.join(map(str, names))}", figures, names, claims)
 
@@ -118,20 +118,20 @@ def drawing_pictures(
 
     def draw(picture: tuple[FigureRecord, Sequence[Network]]) -> None:
         """Writes the files of one figure, drawn for these networks."""
-        record, networks_shown = picture
-        stem = _stem(record.label, folder)
+        figure, networks_shown = picture
+        stem = _stem(figure.label, folder)
         try:
-            data = record.data_of(Sources(networks_shown, populations))
+            data = figure.data_of(Sources(networks_shown, populations))
             if not isinstance(data, Absent):
-                record.save(data, stem)
+                figure.save(data, stem)
         except Exception as error:
-            if of_user is None or record not in of_user.figures:
+            if of_user is None or figure not in of_user.figures:
                 raise
             data = Failed(with_line(error, *of_user.files))
         if isinstance(data, Absent):
             for suffix in SUFFIXES:  # of an earlier report in this folder
                 atomic.discard(stem.with_suffix(suffix))
-        atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
+        atomic.write(stem.with_suffix(CAPTION), figure.caption(data).encode())
 
     with in_background(draw, pictures, processes):
         yield len(pictures)
@@ -139,7 +139,7 @@ def drawing_pictures(
 
 def not_drawn(folder: Path, of_user: Section) -> list[str]:
     """Why figures of a user's files could not be drawn, a line for each."""
-    captions = [_picture(record, folder).look_for for record in of_user.figures]
+    captions = [_picture(figure, folder).look_for for figure in of_user.figures]
     return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
 
 
@@ -152,15 +152,16 @@ def write_page(
 ) -> Path:
     """Writes `folder`/index.html and returns its path.
 
-    The figures are already in the folder (`drawing_pictures`). `command` is the one that makes the page, `of_user` is
-    the section that a user's files add.
+    The figures are already in the folder (`drawing_pictures`); `write_beside` adds the claims' `records` as files, and
+    what to cite. `command` is the one that makes the page, `of_user` is the section that a user's files add.
     """
     shown = _binding_first(networks)
     page = Page(f"Report on {', '.join(run.name for run in runs_of(networks))}")
     # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
     explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
     curves = [_picture(figure, folder) for figure, _ in _curve_pictures(shown)]
-    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), curves[0] if curves else None, explorer)
+    first_curves = curves[0] if curves else None
+    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), first_curves, explorer)
     page.heading("Accuracy at the end")
     _add_final_table(page, shown)
     if curves[1:]:
@@ -177,7 +178,7 @@ def write_page(
     page.heading("Provenance and commands")
     _add_provenance(page, shown, command)
     page.heading("Every claim")
-    claims_table(page, records, [record.label for record, _ in _pictures(shown, of_user)])
+    claims_table(page, records, [figure.label for figure, _ in _pictures(shown, of_user)])
     index = folder / "index.html"
     write_beside(folder, records)
     atomic.write(index, page.html().encode())

@@ -208,7 +208,8 @@ def _contradiction(manifest: Manifest) -> str | None:
         folder = name.partition("/")[0]
         if folder not in (CHECKPOINTS, STATES) or file.step is None or name != file_of_step(folder, file.step):
             return f"lists {name!r} for step {file.step}, which is not a file of a run"
-        if file.step > manifest.step or (file.metrics or EMPTY).size > manifest.metrics.size:
+        metrics_then = file.metrics or EMPTY  # a state has the metrics up to its step, which later rows only lengthen
+        if file.step > manifest.step or metrics_then.size > manifest.metrics.size:
             return f"lists {name!r}, which is from after the run's step {manifest.step}"
     missing = {CONFIG, SPLITS} - manifest.files.keys()
     return f"does not list {min(missing)}" if missing else None

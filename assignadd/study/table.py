@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -155,16 +155,18 @@ def study_records(table: StudyTable) -> list[Record]:
 
 def _record(statement: Statement, table: StudyTable) -> Record:
     """The record of a statement: its number, from the table, and the verdict of its rule."""
-    record = Record(
-        verdict=UNTESTABLE, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
-        paper=NOT_REPORTED, comment="Too few networks have this number.", population=f"study {table.study.name}",
-    )  # fmt: skip
     number = statement.number(table)
+    measured: dict[str, Any] = {}  # the fields of the record that the number gives
     if number is None:
-        return record
-    comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
-    verdict = statement.rule.verdict(number)
-    return replace(record, **vars(number), seeds=number.n, verdict=verdict, comment=comment)
+        verdict, comment = UNTESTABLE, "Too few networks have this number."
+    else:
+        verdict, measured = statement.rule.verdict(number), vars(number) | {"seeds": number.n}
+        # The networks of a cell are trained with its settings: none is in two cells, but the seeds are the same.
+        comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
+    return Record(
+        verdict=verdict, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
+        paper=NOT_REPORTED, comment=comment, population=f"study {table.study.name}", **measured,
+    )  # fmt: skip
 
 
 def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> polars.DataFrame:

@@ -140,7 +140,8 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
 
 def _train_free(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> list[int]:
     """Trains the jobs at these places that no other process holds; returns the places of those that are unfinished."""
-    if min(slots, len(jobs)) <= 1:
+    in_this_process = min(slots, len(jobs)) <= 1  # by the number of all jobs, also where few are left
+    if in_this_process:
         for place in places:
             if _has_finished(jobs[place]):  # by another process, since this one has planned
                 report(place, jobs[place].config.optim.steps)
@@ -240,11 +241,12 @@ class _Worker:
 
 
 def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
-    """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is that of the job.
+    """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is the job's in the list.
 
-    A forked process has what the user's script or notebook defined. A GPU does not survive a fork: there, and where the
-    system cannot fork, a process begins anew. It is kept from running the user's script first, which would start more
-    processes, and from importing modules of the working folder.
+    For a CPU it is forked where the system can: it then has what the user's script or notebook defined. A GPU does not
+    survive a fork: there, or where the system cannot fork, it is spawned: it begins anew, and is sent the job. It is
+    kept from running the user's script first, which would start more processes, and from importing modules of the
+    working folder.
     """
     context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)
@@ -255,9 +257,9 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
         warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
         try:
             process.start()
-        except OSError:  # no process could be started; any other error is about what is sent to it
+        except OSError:  # no process could be started
             raise
-        except Exception as error:
+        except Exception as error:  # the job could not be sent: its `observe` is a function of a script or notebook
             expected = "functions of a file of their own, from which other processes load them, or one process"
             raise ConfigError("observe", str(error), expected) from error
     sending_end.close()  # the process has it too; once that ends, the pipe ends

@@ -193,9 +193,10 @@ class Populations:
 
     @cached_property
     def as_in_the_paper(self) -> bool:
-        """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
+        """Whether census and sweeps are of the paper's task and network, whatever values the varied setting has."""
         papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        # Settings that tables of an earlier version lack had the paper's values.
+        # Of a setting that a sweep varies, its configuration has the base's value; of one that a table of an earlier
+        # version lacks, the value was the paper's.
         return all(
             _is_the_papers(population.task)
             and papers_model | population.provenance["config"].get("model", {}) == papers_model

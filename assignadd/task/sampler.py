@@ -50,19 +50,19 @@ class Batch:
 
 @dataclass(frozen=True)
 class SamplingTables:
-    """The tables from which the sequences of a stack of models are drawn; k is the number of operands."""
+    """The tables from which sequences of M models are drawn: k operands, n choices of them (`operand_choices`)."""
 
-    task: Task
-    stream: Stream
+    task: Task  # of the first model; those of the others differ only in what the tables contain
+    stream: Stream  # of training sequences or of evaluation sequences
     seeds: Int[Tensor, " M"]
     thresholds: Int[Tensor, "M kinds_1"]
-    """The kind of a sequence is the number of thresholds that its first random word reaches."""
-    kinds: Int[Tensor, "kinds 2"]  # for each kind, where its choices of operands begin, and how many there are
+    """(M, kinds - 1): the kind of a sequence is the number of thresholds that its first random word reaches."""
+    kinds: Int[Tensor, "kinds 2"]  # for each kind, where it begins in `choices`, and how many of them it has
     choices: Int[Tensor, "n k2"]
-    """For each choice of operands: the numbers of its variables in increasing order (V where there are fewer than k),
-    then the tokens of the operands (not used for a literal)."""
+    """(n, 2 k), for each choice: the numbers of its variables in increasing order (`n_vars` where there are fewer than
+    k), then the tokens of the operands (not used for a literal)."""
     n_pairs: Int[Tensor, " M"]  # the number of tuples of values of each model
-    pairs: Int[Tensor, "M P k1"]  # the values of each tuple, and its answer
+    pairs: Int[Tensor, "M P k1"]  # (M, P, k + 1): the values of each tuple, and its answer; P is the most of any model
     new_words: tuple[int, ...]
     """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
     (`randomness.word_of_each_draw`)."""
@@ -71,9 +71,10 @@ class SamplingTables:
 class Sampler:
     """Draws training sequences, or those of an evaluation set, for a stack of models.
 
-    `tasks` has one task per model, which may differ in the operation, the fractions and the mix; `seen` is (M, N, N),
-    with an axis N for each operand. Sequences are those of `evalset`, or training sequences if it is None; `literals`
-    says for each model whether there are sequences without variables among them (if None, there are).
+    `tasks` has one task per model, which may differ in the operation, the fractions and the mix; `seen` is the mask of
+    the seen tuples of each, (M, N, N), with an axis N for each operand. Sequences are those of `evalset`, or training
+    sequences if it is None. `literals` has an entry for each model: False where none of its sequences is without
+    variables. If it is None, there may be such sequences for all models.
     """
 
     def __init__(
@@ -85,29 +86,27 @@ class Sampler:
         device: str | torch.device = "cpu",
         literals: Sequence[bool] | None = None,
     ):
+        """Makes the tables (`SamplingTables`); an EmptySetError where there is no sequence for them."""
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
         self._chains = Chains(task, evalset) if task.hops or task.rebinding else None
         self._per_variable = self._chains.per_variable if self._chains else 1
         """The least number of assignments for each operand that is a variable."""
-        choices = _choices_of_kinds(task, evalset, self._per_variable)
+        choices_of_kinds = _choices_of_kinds(task, evalset, self._per_variable)
         n_pairs, pairs = _pairs(tasks, seen, evalset.pair if evalset else "seen", weighted=evalset is None)
-        thresholds = _thresholds(tasks, choices, evalset, literals)
-        counts = torch.tensor([len(of_kind) for of_kind in choices])  # (kinds,)
-        first_choices = counts.cumsum(0) - counts  # of each kind, in the list of all choices
-        operands = torch.tensor([choice for of_kind in choices for choice in of_kind])  # (n, k)
-        in_order = torch.where(operands == LITERAL, task.n_vars, operands).sort(1).values  # (n, k), literals last
+        thresholds = _thresholds(tasks, choices_of_kinds, evalset, literals)
+        places_of_kinds, choices = _choices_in_tables(choices_of_kinds, self.vocabulary)
         self.tables = SamplingTables(
             task=task,
             stream=Stream.DATA if evalset is None else Stream.EVAL,
             seeds=self.seeds,
             thresholds=thresholds.to(device),
-            kinds=torch.stack([first_choices, counts], 1).to(device),
-            choices=torch.cat([in_order, operands + self.vocabulary.first_variable], 1).to(device),
+            kinds=places_of_kinds.to(device),
+            choices=choices.to(device),
             n_pairs=n_pairs.to(device),
             pairs=pairs.to(device),
-            new_words=word_of_each_draw(self._bounds(len(operands))),
+            new_words=word_of_each_draw(self._bounds(len(choices))),
         )
 
     def _bounds(self, n_choices: int) -> list[int]:
@@ -161,7 +160,7 @@ class Sampler:
         """
         task, tables = self.task, self.tables
         k, T = task.operands, task.length
-        n = self._n_assignments(kind, draw)
+        n = self._n_assignments(kind, draw)  # (..., M, B), of assignments
         slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
         # Operands: tokens and, for the distractors, the numbers of the variables in increasing order; then values.
@@ -304,6 +303,15 @@ def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) ->
         else:
             choices.append(operand_choices(task, kind, n_banned=0))
     return choices
+
+
+def _choices_in_tables(by_kind: Sequence[Sequence[tuple[int, ...]]], vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """The tables `kinds` and `choices` of `SamplingTables`."""
+    counts = torch.tensor([len(of_kind) for of_kind in by_kind])  # (kinds,)
+    first_choices = counts.cumsum(0) - counts  # of each kind, in the list of all choices
+    operands = torch.tensor([choice for of_kind in by_kind for choice in of_kind])  # (n, k)
+    in_order = torch.where(operands == LITERAL, len(vocabulary.variables), operands).sort(1).values  # literals last
+    return torch.stack([first_choices, counts], 1), torch.cat([in_order, operands + vocabulary.first_variable], 1)
 
 
 def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) -> tuple[Tensor, Tensor]:

@@ -23,8 +23,8 @@ from assignadd.training.start import check_start, set_start
 from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
-# Steps between looks at the clock, the signals and the progress bar; models wait for each other this often, and a GPU
-# for what it is to do next.
+# The steps of a beat. After each beat failed commits and signals are noticed and the listener is told; models wait for
+# each other then, and a GPU for what it is to do next.
 BEAT, BEAT_ON_GPU = 10, 125
 # Commits without an optimizer state that may wait in memory for the disk: as many are made in the first fifty steps.
 MOST_COMMITS = len(LOG_SPACED)
@@ -142,16 +142,18 @@ def _train(
     rows: list[dict[str, Any]],
 ) -> None:
     """Trains to the last step, or until a signal is received and a state saved; `rows` are of the latest evaluation."""
-    beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
+    beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU  # steps
     while (step := trainer.step) < config.optim.steps:
         stop = next_stop(config, step)
         trainer.advance(min(stop - step, beat))
+        # Raises the error of a commit that failed.
         commits.check()
         if trainer.step == stop:
             rows = _evaluate_and_save(commits, trainer) or rows  # empty where nothing was evaluated
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
-            if not saves_state(config, trainer.step):
+            is_saved = saves_state(config, trainer.step)  # then `_evaluate_and_save` has done so
+            if not is_saved:
                 commits.commit(trainer.step, state=trainer.state())
             return
 

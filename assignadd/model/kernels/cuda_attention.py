@@ -167,14 +167,16 @@ def properties(device: torch.device) -> Any:
 
 @lru_cache(maxsize=16)
 def compiled(constants: tuple[tuple[str, int], ...], device: int) -> Any:
-    """The programs of `attention.cu` for these sizes on the current device, by name."""
+    """The programs of `attention.cu` for these sizes, by name, on the current GPU, whose number is `device`."""
     from torch.utils import cpp_extension  # a tenth of a second
 
+    # torch looks the current GPU up itself: `device` only keeps the results for several GPUs apart in the cache.
     # torch refuses to compile without knowing where CUDA's headers are. None is read here, so any folder will do.
     home = cpp_extension.CUDA_HOME
     cpp_extension.CUDA_HOME = home or "/"
     try:
-        binary, _ = _nvrtc_compile(source(constants), PROGRAMS[0])
+        any_program = PROGRAMS[0]  # torch asks for the name of one; all that are in the text are compiled
+        binary, _ = _nvrtc_compile(source(constants), any_program)
     finally:
         cpp_extension.CUDA_HOME = home
     return _cuda_load_module(binary, PROGRAMS)

@@ -65,20 +65,23 @@ class Kept:
 
 
 class Blocks:
-    """Masks of the parts of the circuit that the paper names, over the C = K + T rows of the tables."""
+    """Masks of the parts of the circuit that the paper names, over the C = K + T rows of the tables.
+
+    A group of rows is a mask (C,); a block is one of scores, (query row, key row): (C, C) in layer 1, (C + 2, 2C) in
+    layer 2, whose rows and columns are those of `Kept.qk2`.
+    """
 
     def __init__(self, task: Task):
+        """The groups, the blocks of QK1 by their names in the results, and the identity block of QK2."""
         vocabulary = Vocabulary(task)
         K = vocabulary.size  # the first K rows are tokens, the others positions
         self.C = K + task.length
-        # Groups of rows, (C,).
         self.none = self.rows([])
         self.numbers = self.rows(vocabulary.numbers)
         self.variables = self.rows(vocabulary.variables)
         self.slots = self.rows(K + slot for slot in operand_slots(task))
         prefix = self.rows(range(K, K + task.prefix))
         equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position
-        # Blocks of scores, (query row, key row).
         self.qk1 = {
             QK1_EQUALS: equals[:, None] & self.slots,
             QK1_NUMBERS: self.numbers[:, None] & self.variables,
@@ -86,7 +89,8 @@ class Blocks:
             QK1_POSITIONS: prefix[:, None] & prefix,
         }
         self.qk1_named = torch.stack(list(self.qk1.values())).any(0)  # all four blocks
-        copied_queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,) as in `Kept.qk2`
+        # Copied variables alone: no query of the token `=` or of the last position, and no key of an embedding.
+        copied_queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,)
         copied_keys = torch.cat([self.none, self.variables])  # (2C,)
         self.identity = copied_queries[:, None] & copied_keys
 
@@ -98,8 +102,8 @@ class Blocks:
 
     def literals(self, of_token: bool) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
         """Section 7's block of QK2: slots and numbers as keys of the last position and, if `of_token`, of `=`."""
-        queries = torch.cat([self.none, torch.tensor([of_token, True])])  # (C + 2,): the last two are token, position
-        keys = torch.cat([self.slots | self.numbers, self.none])  # (2C,)
+        queries = torch.cat([self.none, torch.tensor([of_token, True])])  # (C + 2,): of the token, and of the position
+        keys = torch.cat([self.slots | self.numbers, self.none])  # (2C,): embeddings alone
         return queries[:, None] & keys
 
     def everything(self, n_frequencies: int) -> Kept:
