@@ -314,7 +314,7 @@ class Plan:
         operations_of = {config: operations(config) for config in {job.config for job in jobs}}
         seconds = len(jobs) * of_stack
         for job in jobs:
-            n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, only the part that remains
+            n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, what remains
             ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's
             seconds += of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
