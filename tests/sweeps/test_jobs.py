@@ -79,7 +79,7 @@ def test_an_estimate_is_of_the_work_that_is_left(tmp_path):
     sweep = Sweep("s", CONFIG, grid({}, range(40)))
     jobs, machines = jobs_of(sweep, tmp_path, Machines(most_together=10)), Machines(most_together=10)
     seconds = Plan(sweep, machines, jobs).seconds()
-    finished = [replace(job, done=CONFIG.optim.steps) for job in jobs]
+    finished = [replace(job, done=CONFIG.optim.steps, run=tmp_path) for job in jobs]
     assert seconds is not None and 4 * START < seconds < 60
     assert Plan(sweep, machines, finished).seconds() == 0.0
     half = Plan(sweep, machines, [*jobs[:2], *finished[2:]]).seconds()
