@@ -115,7 +115,7 @@ def unknown():
     from assignadd.task import own as tasks
 
     tasks._registered.clear()
-    networks._loaded.clear()
+    networks._registered.clear()
     networks._shape_only.cache_clear()
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from assignadd.cli import options
 from assignadd.cli.options import ManyRuns, Measuring, OneRun, OwnFiles, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, note
-from assignadd.cli.train import note_not_defined
+from assignadd.cli.train import note_undefined_measures
 from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of
@@ -127,7 +127,7 @@ class Curves(OneRun, Parallel, Printing):
 
         run = open_run(self.run)
         require_built_in(run.config, "measure curves")
-        note_not_defined(run.config)
+        note_undefined_measures(run.config)
         table = measured_table(run, self.cores)
         line = f"{run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
         rows = with_own_columns(run, table).fill_nan(None)  # JSON has no NaN

@@ -11,7 +11,7 @@ from assignadd.cli.claims import Judging, stated_in
 from assignadd.cli.measure import measured_table, read_networks, with_seeds
 from assignadd.cli.options import Measuring, OnDevice
 from assignadd.cli.screen import console, say
-from assignadd.cli.train import note_not_defined, train_on_screen
+from assignadd.cli.train import note_undefined_measures, train_on_screen
 from assignadd.config import Member, UserError
 from assignadd.dynamics.trajectory import binds
 
@@ -69,7 +69,7 @@ def report_on_screen(
     populations = judging.populations(networks)
     make_report_folder(out)  # better to fail now than after measuring
     for run in runs_of(networks):
-        note_not_defined(run.config)
+        note_undefined_measures(run.config)
         measured_table(run, processes)  # stored beside the run
     users_claims = of_user.claims if of_user else ()
     with console.status("measuring") as status:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from assignadd.cli import options
 from assignadd.cli.options import FromPreset, OnDevice, OwnFiles, positional
 from assignadd.cli.screen import Output, Printing, Table, columns, facts, note
-from assignadd.cli.train import note_not_defined, showing_sweep
+from assignadd.cli.train import note_undefined_measures, showing_sweep
 from assignadd.config import has_code_of_user, with_settings
 from assignadd.config.errors import UsageError, did_you_mean
 
@@ -93,12 +93,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")
         sweep = self.requested()
         if self.observe is not None:
-            from assignadd.measures.own import function_named, own_measure
-            from assignadd.sweeps.final_tests import SweepObserver
-
-            function, file = function_named(self.observe)
-            config, members = next(iter(sweep.members.items()))  # the function is tried on the first of them
-            sweep = replace(sweep, observe=own_measure(function, config, members[0], SweepObserver, file))
+            sweep = _observed(sweep, self.observe)
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
         from assignadd.sweeps.engine import run_sweep
         from assignadd.sweeps.results import TABLE, read_provenance, tally
@@ -108,7 +103,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             summary = planned.dry_run() | {"out": str(out)}
             return Output([plan_table("sweep", summary)], summary)
         if not has_code_of_user(sweep.config):
-            note_not_defined(sweep.config)
+            note_undefined_measures(sweep.config)
         with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
             results = run_sweep(sweep, out, planned.machines, listener, self.typed)
         note_versions(read_provenance(out))
@@ -148,6 +143,16 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         if suggestion and not Path(self.grid).exists():
             raise UsageError(f"no sweep and no file {self.grid!r}{suggestion}")
         return sweep_from_file(Path(self.grid), config, seeds)
+
+
+def _observed(sweep: SweepSettings, measure: str) -> SweepSettings:
+    """The sweep with a measure of the user's, FILE.py:FUNCTION, after it was tried on the first of its models."""
+    from assignadd.measures.own import function_named, own_measure
+    from assignadd.sweeps.final_tests import SweepObserver
+
+    function, file = function_named(measure)
+    config, members = next(iter(sweep.members.items()))
+    return replace(sweep, observe=own_measure(function, config, members[0], SweepObserver, file))
 
 
 def note_versions(provenance: Mapping[str, Any]) -> None:

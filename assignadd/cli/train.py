@@ -68,7 +68,7 @@ def train_on_screen(
     from assignadd.measures.own import function_named
 
     if config.record.measure_every:  # 0: nothing is measured in training
-        note_not_defined(config)
+        note_undefined_measures(config)
     function = None if observe is None else function_named(observe)[0]
     with showing_training(out.name, config.optim.steps, config.task) as listener:
         run = api.train(config, seeds, out, device, threads, listener, observe=function)
@@ -78,7 +78,7 @@ def train_on_screen(
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
 
 
-def note_not_defined(config: Config) -> None:
+def note_undefined_measures(config: Config) -> None:
     """Notes which measures are not defined for this architecture: a line for each reason, with their names."""
     from assignadd.measures.columns import not_defined
 

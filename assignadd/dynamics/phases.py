@@ -127,7 +127,11 @@ class Phases:
 
     @property
     def boundaries(self) -> list[tuple[str, int]]:
-        """The name of each phase and the step at which it ends; the first phase ends with the first spike."""
+        """The name of each phase and the step at which it ends, without phases that do not end.
+
+        Addition ends at the last evaluation before the first spike, binding with the onset of all trained sums with
+        variables, refinement with the onset of all sums with banned slots.
+        """
         ends = {
             "addition": self.first_spike and self.first_spike.before,
             "binding": self.trained and self.trained.step,

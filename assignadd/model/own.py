@@ -28,7 +28,7 @@ SEQUENCES_TRIED = 8
 Factory = Callable[[Sizes], nn.Module]
 
 
-class Loaded(NamedTuple):
+class Registered(NamedTuple):
     """A network that the user has named, and the text of its file."""
 
     factory: Factory
@@ -36,13 +36,13 @@ class Loaded(NamedTuple):
 
 
 # The networks that the user has named to this process.
-_loaded: dict[NetworkFile, Loaded] = {}
+_registered: dict[NetworkFile, Registered] = {}
 
 
-def described(network: Factory | str | Path, task: Task) -> NetworkFile:
+def register(network: Factory | str | Path, task: Task) -> NetworkFile:
     """The description of a network of the user's, after it was tried on tokens of this task.
 
-    It is a factory, or a file that defines NETWORK, which is executed. From then on `loaded` returns it.
+    It is a factory, or a file that defines NETWORK, which is executed. From then on `registered` returns it.
     """
     if isinstance(network, str | Path):
         factory, source = user_object(Path(network), NAME)
@@ -57,18 +57,18 @@ def described(network: Factory | str | Path, task: Task) -> NetworkFile:
         raise UserError(f"{source.name}: expected a module with weights, all of them floating point")
     _try(module, sizes, source.name)
     file = NetworkFile(source.name, source.sha256, shapes)
-    _loaded[file] = Loaded(factory, source)
+    _registered[file] = Registered(factory, source)
     return file
 
 
-def loaded(file: NetworkFile) -> Loaded:
+def registered(file: NetworkFile) -> Registered:
     """The factory of the network that `file` describes; a UserError if the user has not named it in this process."""
-    if file not in _loaded:
+    if file not in _registered:
         raise UserError(
             f"this needs the network {file!r}, which is not executed by itself: "
             f"name its file with --network {file.name}, in Python with network={file.name!r}"
         )
-    return _loaded[file]
+    return _registered[file]
 
 
 def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
@@ -123,7 +123,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 def _module(config: Config, seed: int = 0) -> nn.Module:
     """The user's module, its weights drawn by torch's generator from this seed."""
     assert config.model.file is not None
-    return _built(loaded(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
+    return _built(registered(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
 
 
 @lru_cache(maxsize=16)

@@ -61,7 +61,7 @@ def read_config(path: Path, base: Config) -> Config:
 def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser = None) -> Config:
     """The configuration with this task and network of the user's.
 
-    A UserError if the configuration names a task or a network of the user's that this process has not loaded.
+    A UserError if the configuration has a task or a network of the user's that was not named in this process.
     """
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
@@ -69,12 +69,12 @@ def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser =
     if task is not None:
         config = replace(config, task=Task(file=own_tasks.register(task)))
     if network is not None:
-        config = replace(config, model=Model(file=own_networks.described(network, config.task)))
-    # Both raise the error where the user has not named the file in this process.
+        config = replace(config, model=Model(file=own_networks.register(network, config.task)))
+    # Both are called for the error that they raise where the user has not named the file in this process.
     if config.task.file is not None:
         own_tasks.registered(config.task.file)
     if config.model.file is not None:
-        own_networks.loaded(config.model.file)
+        own_networks.registered(config.model.file)
     return config
 
 

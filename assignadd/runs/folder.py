@@ -360,7 +360,7 @@ def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None
     if task is not None:
         named_files["task"] = run.config.task.file, own_tasks.register(task)
     if network is not None:
-        named_files["network"] = run.config.model.file, own_networks.described(network, run.config.task)
+        named_files["network"] = run.config.model.file, own_networks.register(network, run.config.task)
     for option, (trained_with, named) in named_files.items():
         if trained_with is None:
             raise RunError(f"run {run.name} has no {option} of your own; leave {named.name} out")

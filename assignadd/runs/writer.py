@@ -283,7 +283,7 @@ def _documents(config: Config, members: Sequence[Member], seen: Tensor) -> dict[
     if config.task.file is not None:
         documents[TASK_TEXT] = own_task.registered(config.task.file).source.text
     if config.model.file is not None:
-        documents[NETWORK_TEXT] = own_network.loaded(config.model.file).source.text
+        documents[NETWORK_TEXT] = own_network.registered(config.model.file).source.text
     return documents
 
 

@@ -31,8 +31,8 @@ SHORT_EXAM, LONG_EXAM = 50, 550
 START = 0.5
 # As many operations in matrix products take about as long as the rest of making, measuring and storing a model.
 OPERATIONS_BESIDE = 1e8
-# The two-variable test asks about this share of all pairs of values, for all pairs of variables.
-SHARE_OF_TEST = 0.42
+# Of all sums of two different variables, with any values, the two-variable test asks about this share.
+TWO_VARIABLE_SHARE = 0.42
 
 
 def operations(config: Config) -> float:
@@ -75,9 +75,11 @@ def evaluated_sequences(config: Config) -> tuple[int, int]:
     """About how many sequences each model of a sweep answers: in the evaluations of its training, and after it."""
     record, task = config.record, config.task
     in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
-    at_end = record.final_sequences + len(last_evaluations(config)) * end_sequences(config)
-    pairs = math.prod(task.tuples) * task.n_vars * (task.n_vars - 1) if record.measure_every else 0
-    return in_training, len(all_sets(task)) * at_end + int(SHARE_OF_TEST * pairs)
+    # The exams after training: the final one, and one with fewer sequences for each of the last evaluations.
+    per_set = record.final_sequences + len(last_evaluations(config)) * end_sequences(config)
+    pairs_of_variables = task.n_vars * (task.n_vars - 1)
+    two_variable_sums = math.prod(task.tuples) * pairs_of_variables if record.measure_every else 0
+    return in_training, len(all_sets(task)) * per_set + int(TWO_VARIABLE_SHARE * two_variable_sums)
 
 
 def seconds_on_cpu(

@@ -58,22 +58,23 @@ def probe(network: Network, stage: str, same_pairs: bool = False) -> Measured | 
     return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
 
 
-def mean_cosine(cosines_of: Callable[[Network], Cosine], over_all_values: bool = False) -> Measure:
-    """The measure of a mean cosine over random sequences, or exact `over_all_values` of one template.
+def mean_cosine(summary_of: Callable[[Network], Cosine], over_all_values: bool = False) -> Measure:
+    """The measure that has the mean of `summary_of(network)`, the mean and spread of cosines between pairs of vectors.
 
-    It is None for a task without sums of two variables.
+    Its interval is that of a mean over random sequences; with `over_all_values`, of a fixed template, it is exact. It
+    is None for a task without sums of two variables.
     """
 
-    def cosine_of(network: Network) -> Measured | None:
+    def measured_mean(network: Network) -> Measured | None:
         if not has_two_variables(network):
             return None
-        cosines = cosines_of(network)
-        mean, n = cosines.mean.item(), int(cosines.n)
+        cosine = summary_of(network)
+        mean, n = cosine.mean.item(), int(cosine.n)
         if over_all_values:
             return Measured.exactly(mean, n, "pairs of vectors")
-        return Measured.mean(mean, cosines.std.item(), n, "pairs of vectors")
+        return Measured.mean(mean, cosine.std.item(), n, "pairs of vectors")
 
-    return cosine_of
+    return measured_mean
 
 
 def frequency_share(summary: Callable[[Tensor], Tensor]) -> Measure:
