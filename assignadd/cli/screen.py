@@ -52,8 +52,7 @@ class Column:
     form: str = ","
     """How a number is written for people, such as ".3f"."""
     only: Literal["", "data", "people", "detail"] = ""
-    """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few.
-    Empty for everywhere."""
+    """Where it is shown if not everywhere: `data` in --json and --csv, `people` not there, `detail` if rows are few."""
     style: Callable[[Any], str] | None = None
     """The style of a cell by its value, in the words of `rich`."""
     none: str = "-"
@@ -62,11 +61,6 @@ class Column:
     @property
     def heading(self) -> str:
         return printable(self.label or self.name)
-
-    @property
-    def fits_a_line(self) -> bool:
-        """Whether people see it where each row is a line, which is too short for details."""
-        return self.only in ("", "people")
 
     def text(self, value: Any) -> str:
         """A value as people read it."""
@@ -209,7 +203,7 @@ def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
 
 def _side_by_side(table: Table, n_rows: int) -> list[Text]:
     """The lines of the headings and of the first rows of a table, without its columns of details."""
-    places = [i for i, column in enumerate(table.columns) if column.fits_a_line]
+    places = [i for i, column in enumerate(table.columns) if column.only not in ("data", "detail")]
     shown = [table.columns[i] for i in places]
     rows = [[row[i] for i in places] for row in table.rows[:n_rows]]
     grid = _grid_with_headings(shown, rows)

@@ -127,10 +127,9 @@ class Phases:
 
     @property
     def boundaries(self) -> list[tuple[str, int]]:
-        """The name of each phase and the step at which it ends, without phases that do not end.
+        """The name of each phase and the step at which it ends, if it does.
 
-        Addition ends at the last evaluation before the first spike, binding with the onset of all trained sums with
-        variables, refinement with the onset of all sums with banned slots.
+        Addition ends just before the first spike, the others when trained sums with variables and banned slots came.
         """
         ends = {
             "addition": self.first_spike and self.first_spike.before,

@@ -62,13 +62,9 @@ def ledger(
     records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
         tested_on.load()  # before processes are forked
-        about_populations = [claim for claim in claims if not claim.about_networks]
-        judge_them = Job(
-            name="populations",
-            compute=lambda: {claim.id: judged(claim) for claim in about_populations},
-            store=records.update,
-        )
-        measure_ahead(networks, processes, listener, more=[judge_them])
+        others = [claim for claim in claims if not claim.about_networks]
+        job = Job("populations", compute=lambda: {claim.id: judged(claim) for claim in others}, store=records.update)
+        measure_ahead(networks, processes, listener, more=[job])
     for claim in claims:
         listener(claim.id)
         if claim.id not in records:

@@ -27,12 +27,10 @@ Placed = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Moments:
-    """What AdamW stores for a stack of M models with P weights each: running means, and each model's settings."""
+    """What AdamW stores for M models of P weights: running means of the gradient and its square, and settings."""
 
     mean: Float[Tensor, "M P"]
-    """The running mean of the gradient."""
     square: Float[Tensor, "M P"]
-    """The running mean of its square."""
     optims: Sequence[Optim]
     rate_in_double: Float[Tensor, "M 1"]
     """Learning rate in double precision, which `fused_adamw` reads."""

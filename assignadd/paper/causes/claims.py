@@ -99,11 +99,8 @@ LOOKED_UP = "On sums with two variables, layer 1's output at `=` determines whic
 def _interchange_claim(
     alignment: str, label: str, says: str, n_vars: int | None = None, readings: tuple[Reading, ...] = ()
 ) -> Claim:
-    """The claim that an activation holds a variable of the program; the id is `cause-binding-tag` for `binding tag`.
-
-    It is tested on pairs of prompts whose base is a sum with `n_vars` variables, or on all pairs if that is None.
-    """
-    id = f"cause-{alignment.lower().replace(' ', '-')}"
+    """The claim that an activation holds a variable of the program, for bases with `n_vars` variables (None: any)."""
+    id = f"cause-{alignment.lower().replace(' ', '-')}"  # cause-binding-tag for `binding tag`
     measure = partial(interchange_accuracy, alignment=alignment, n_vars=n_vars)
     return Claim(id, label, says, paper=SUGGESTED, measure=measure, rule=AtLeast(0.9), readings=readings)
 
