@@ -201,12 +201,12 @@ def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
 def _records(args: Publish, step: int) -> list[Record]:
     """Every claim of the paper that is about trained networks, judged on the networks of the run at this step."""
     from assignadd.cli.measure import read_networks
-    from assignadd.ledger.claim import judge
+    from assignadd.ledger.claim import is_about_networks, judge
     from assignadd.network import measure_ahead
     from assignadd.paper.ledger import CLAIMS
 
     networks = read_networks((args.run,), step, args.n)
-    about_networks = [claim for claim in CLAIMS if claim.about_networks]
+    about_networks = [claim for claim in CLAIMS if is_about_networks(claim)]
     with console.status("measuring"):
         measure_ahead(networks, args.cores)
         return [judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}") for claim in about_networks]

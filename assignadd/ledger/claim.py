@@ -105,11 +105,6 @@ class Claim:
     """Whether the claim is about networks that bind: a network that does not cannot be tested on it."""
     readings: tuple[Reading, ...] = ()
 
-    @property
-    def about_networks(self) -> bool:
-        """Whether it is about single networks: other claims are about the seeds of a census, or a population."""
-        return self.measure is not None
-
     @classmethod
     def ours(
         cls, id: str, claim: str, measure: Measure | None = None, rule: Rule | None = None, comment: str = "",
@@ -117,6 +112,11 @@ class Claim:
     ) -> Claim:  # fmt: skip
         """A claim that the paper does not make; `paper` is what the paper says of it, `further` are other fields."""
         return cls(id, OURS, claim, paper, measure, rule, comment, **further)
+
+
+def is_about_networks(claim: Claim) -> bool:
+    """Whether a claim is about single networks: others are about the seeds of a census, or a population."""
+    return claim.measure is not None
 
 
 @dataclass(frozen=True)

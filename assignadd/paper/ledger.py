@@ -13,7 +13,7 @@ import msgspec
 
 from assignadd.config import ConfigError
 from assignadd.config.errors import did_you_mean
-from assignadd.ledger.claim import Claim, Record, judge
+from assignadd.ledger.claim import Claim, Record, is_about_networks, judge
 from assignadd.network import SEQUENCES, Job, Network, measure_ahead, networks_of, runs_of
 from assignadd.paper.addition.claims import ADDITION, APPENDIX_C
 from assignadd.paper.binding.claims import MECHANISM
@@ -55,14 +55,14 @@ def ledger(
 
     def judged(claim: Claim) -> Record:
         """The record of a claim, about these networks or about the populations."""
-        of_networks = networks if claim.about_networks else ()
+        of_networks = networks if is_about_networks(claim) else ()
         return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
 
-    claims = [claim for claim in chosen(only, more) if networks or not claim.about_networks]
+    claims = [claim for claim in chosen(only, more) if networks or not is_about_networks(claim)]
     records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
         tested_on.load()  # before processes are forked
-        others = [claim for claim in claims if not claim.about_networks]
+        others = [claim for claim in claims if not is_about_networks(claim)]
         job = Job("populations", compute=lambda: {claim.id: judged(claim) for claim in others}, store=records.update)
         measure_ahead(networks, processes, listener, more=[job])
     for claim in claims:
