@@ -86,4 +86,3 @@ def test_claims_have_a_number_or_a_reason(trained):
     assert not_defined(trained.config)["ov2_mlp2_accuracy"] in circuit.comment
     (matched,) = judged("cosine-matched-0v-1v").values()
     assert matched.value is not None
-    assert ("the last layer" in matched.comment) == (trained.config.model.n_layers != 2)

@@ -127,7 +127,7 @@ def test_what_cannot_be_tested_says_what_is_missing():
 def asked_of_all(*values, measure=None):
     """The record of a claim about every seed, asked of a census of these."""
     seeds = [SimpleNamespace(population="made", seed=i, value=v) for i, v in enumerate(values)]
-    populations = SimpleNamespace(seeds=seeds, name=lambda sweep: "made", as_in_the_paper=True)
+    populations = SimpleNamespace(seeds=seeds, of=lambda sweep: (1,), name=lambda sweep: "made", as_in_the_paper=True)
     asked = Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=measure or claim().measure)
     return judge(asked, [], "", populations)
 
@@ -172,7 +172,9 @@ def population_claim(found):
 
 
 def of(papers_task=True, is_there=False):
-    return SimpleNamespace(as_in_the_paper=papers_task, there=lambda sweep: is_there, name=lambda sweep: f"my {sweep}")
+    return SimpleNamespace(
+        as_in_the_paper=papers_task, of=lambda sweep: (1,) * is_there, name=lambda sweep: f"my {sweep}"
+    )
 
 
 def test_a_number_of_a_population_is_judged_as_it_is():

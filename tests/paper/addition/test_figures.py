@@ -61,7 +61,7 @@ def test_cosines_come_out_in_their_rows():
 
 def test_probes_have_their_interval_and_chance():
     test = torch.tensor([[0.0, 0.02, 0.03, 0.9, 1.0, 1.0]])
-    data = probes_data(AnswerProbes(STAGES, test, test, test.flip(1) * 0, 700, 300), 59)
+    data = probes_data(AnswerProbes(STAGES, test, test.flip(1) * 0, 300), 59)
     assert data.stages == list(STAGES) and data.chance == 1 / 59
     assert (data.low[3], data.high[3]) == (wilson(270, 300).low, wilson(270, 300).high)
     with figure() as made:
@@ -102,7 +102,7 @@ def test_every_neuron_is_a_dot_above_its_frequency():
 def test_a_probe_that_is_not_perfect_is_not_said_to_be():
     """As in a run whose probe reads .855 after the MLP, where 'nearly perfect' would be false."""
     test = torch.tensor([[0.01, 0.02, 0.31, 0.9, 0.855, 0.87]])
-    data = probes_data(AnswerProbes(STAGES, test, test, test * 0, 700, 300), 50)
+    data = probes_data(AnswerProbes(STAGES, test, test * 0, 300), 50)
     found = probes_caption(data)
     assert "at most 0.310 before the activation function and at least 0.855 after it; chance is 0.020" in found
     assert "perfect" not in PROBES.caption(data)
