@@ -6,13 +6,20 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.model.forward import COMPILED_CHUNK, answer_logits, answers, largest
+from assignadd.model import forward
+from assignadd.model.forward import answer_logits, answers, largest
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 
 CONFIG = PRESETS["tiny"]
+CHUNK = 700
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(forward, "COMPILED_CHUNK", CHUNK)
 
 
 def stack_and_tokens(n: int) -> tuple[Stack, torch.Tensor]:
@@ -22,7 +29,7 @@ def stack_and_tokens(n: int) -> tuple[Stack, torch.Tensor]:
     return stack, Sampler([CONFIG.task] * 2, pair_split(CONFIG.task, 0).expand(2, -1, -1), [0, 1]).sample(0, n).tokens
 
 
-@pytest.mark.parametrize("n", [0, 1, COMPILED_CHUNK, 2 * COMPILED_CHUNK + 70])
+@pytest.mark.parametrize("n", [0, 1, CHUNK, 2 * CHUNK + 70])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_logits_of_every_number_of_sequences_are_those_of_the_reference(n, threads):
     stack, tokens = stack_and_tokens(max(n, 1))
@@ -48,7 +55,7 @@ def test_logits_are_those_of_the_weights_as_they_are_now():
 
 
 def test_threads_that_evaluate_at_once_do_not_disturb_each_other():
-    stack, tokens = stack_and_tokens(3 * COMPILED_CHUNK)
+    stack, tokens = stack_and_tokens(3 * CHUNK)
     expected = answer_logits(stack, tokens)
 
     def evaluate(model: int) -> bool:
