@@ -248,16 +248,20 @@ def _rule_of(setting_field: Field[Any]) -> Rule | None:
 
 # The rule of each setting that has one, by its dotted name.
 RULES = {name: rule for name, setting_field in SETTINGS.items() if (rule := _rule_of(setting_field)) is not None}
-# The section of each name that was accepted last: thousands of models may share it.
-_last_accepted: dict[str, object] = {}
+# The section of each name that was accepted last: most values of the next are the same objects, as are whole sections.
+_last_accepted: dict[str, Any] = dict.fromkeys(section.name for section in dataclasses.fields(Config))
 
 
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for section, values in vars(config).items():
-        if values is _last_accepted.get(section):
+    for section, last in _last_accepted.items():
+        values = getattr(config, section)
+        if values is last:
             continue
+        accepted = vars(last) if last else {}
         for field_name, value in vars(values).items():
+            if field_name in accepted and value is accepted[field_name]:
+                continue
             name = f"{section}.{field_name}"
             if name in RULES and not RULES[name].accepts(value):
                 raise ConfigError(name, value, RULES[name].words)
@@ -363,9 +367,9 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
             raise ConfigError(name, value, f"the name of a setting, such as optim.lr{did_you_mean(name, SETTINGS)}")
         section, _, field_name = name.partition(".")
         changes.setdefault(section, {})[field_name] = value
-    # All sections are replaced at once, as their checks may depend on each other.
-    sections = {name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items()}
-    return dataclasses.replace(config, **sections)
+    # All sections are replaced at once, as their checks may depend on each other; `dataclasses.replace` is slower.
+    sections = {name: type(old)(**vars(old) | changes[name]) for name, old in vars(config).items() if name in changes}
+    return Config(**vars(config) | sections)
 
 
 # Settings that the first version named without their section: so they stand in its runs, tables and sweep files.
@@ -391,8 +395,7 @@ class Member:
 
     def config(self, base: Config) -> Config:
         """The configuration of this model alone, its three seeds filled in."""
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
+        _check_seed(self.seed)
         filled_in = {f"seed.{name}": self.seed for name, seed in vars(base.seed).items() if seed is None}
         return with_settings(base, filled_in | dict(self.settings))
 
@@ -407,10 +410,15 @@ def check_members(config: Config, members: Sequence[Member]) -> None:
     """Raises a ConfigError for the first member whose seed or settings are not accepted."""
     checked: object = None
     for member in members:
-        # Of a grid, thousands in a row differ in their seeds alone.
-        if member.settings != checked or not 0 <= member.seed < 2**63:
-            member.config(config)
+        _check_seed(member.seed)
+        if member.settings != checked:  # of a grid, thousands in a row differ in their seeds alone
+            with_settings(config, dict(member.settings))
             checked = member.settings
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**63:
+        raise ConfigError("seeds", seed, "a whole number from 0 to 2^63 - 1")
 
 
 PRESETS: dict[str, Config] = {

@@ -4,6 +4,7 @@ import math
 import re
 import string
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
 
@@ -225,12 +226,13 @@ def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
 
 def _check_bans(task: Task) -> None:
     """Raises a ConfigError for bans that are not distinct letters of variables."""
+    variables = set(task.variables)
     for name in dict.fromkeys(BANS):  # each of them once
         if name == "banned_second" and task.operands == 1:
             continue  # not used
         letters = getattr(task, name)
         distinct = isinstance(letters, str) and len(set(letters)) == len(letters)
-        is_ban = distinct and set(letters) <= set(task.variables)
+        is_ban = distinct and variables.issuperset(letters)
         _require(task, name, is_ban, f"distinct letters among {task.variables}")
 
 
@@ -275,17 +277,21 @@ def _check_sizes(task: Task) -> None:
 def _check_mix(task: Task) -> None:
     """Raises a ConfigError where training asks for sequences with variables that do not exist."""
     k = task.operands
-    allowed = [set(task.variables) - set(banned) for banned in task.bans]  # for each operand slot
     if task.one_var_ratio > 0:
         one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
-        for setting_name, letters in zip(BANS, allowed, strict=False):
-            _require(task, setting_name, len(letters) > 0, one_left)
+        for setting_name, letters in zip(BANS, task.bans, strict=False):
+            _require(task, setting_name, len(letters) < task.n_vars, one_left)
     if task.two_var_ratio > 0 and k > 1:
         enough = f"at least {k} for sequences with {k} variables, or task.two_var_ratio = 0"
         _require(task, "n_vars", task.n_vars >= k, enough)
         _require(task, "max_assignments", task.max_assignments >= k, enough)
-        # By Hall's theorem all slots can differ unless some group of them has fewer variables together than slots.
-        groups = chain.from_iterable(combinations(allowed, size) for size in range(1, k + 1))
-        can_differ = all(len(set().union(*group)) >= len(group) for group in groups)
         different_left = f"a ban that leaves {k} different variables for the slots, or task.two_var_ratio = 0"
-        _require(task, BANS[k - 1], can_differ, different_left)
+        _require(task, BANS[k - 1], _can_differ(task.variables, task.bans), different_left)
+
+
+@lru_cache(maxsize=64)
+def _can_differ(variables: str, bans: tuple[str, ...]) -> bool:
+    """Whether every operand slot can have a variable of its own, by Hall's theorem: any slots together allow as many."""
+    allowed = [set(variables) - set(banned) for banned in bans]  # for each operand slot
+    groups = chain.from_iterable(combinations(allowed, size) for size in range(1, len(bans) + 1))
+    return all(len(set().union(*group)) >= len(group) for group in groups)
