@@ -291,7 +291,7 @@ def _check_mix(task: Task) -> None:
 
 @lru_cache(maxsize=64)
 def _can_differ(variables: str, bans: tuple[str, ...]) -> bool:
-    """Whether every operand slot can have a variable of its own, by Hall's theorem: any slots together allow as many."""
+    """Whether all operand slots can have different variables: by Hall's theorem, if any n slots allow n or more."""
     allowed = [set(variables) - set(banned) for banned in bans]  # for each operand slot
     groups = chain.from_iterable(combinations(allowed, size) for size in range(1, len(bans) + 1))
     return all(len(set().union(*group)) >= len(group) for group in groups)
