@@ -90,7 +90,7 @@ class Network:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows that training recorded of this model, one per evaluation; none for imported weights, or no run."""
+        """The rows of `Run.metrics` of this model, one per evaluation; none for imported weights, or without a run."""
         if self.run is None:
             return []
         return [row for row in self.run.metrics() if row["model"] == self.index]
@@ -137,10 +137,10 @@ SLOW: list[SlowMeasure] = []
 def per_network(
     *, slow: bool = False, only: Callable[[Network], bool] | None = None
 ) -> Callable[[OfNetwork[Arguments, Result]], OfNetwork[Arguments, Result]]:
-    """A decorator for a function of a network, and of further arguments: its results are stored with the network.
+    """A decorator for a function of a network, and of further arguments, that stores its results with the network.
 
-    So it is computed once for each network and arguments. A slow function has no further arguments and is measured
-    ahead by `measure_ahead`: on all networks, or on those for which `only(network)` is true.
+    The function is then computed once for each network and arguments. A slow function can be called with the network
+    alone, as `measure_ahead` does: for all networks, or for those for which `only(network)` is true.
     """
 
     def decorate(function: OfNetwork[Arguments, Result]) -> OfNetwork[Arguments, Result]:
@@ -197,12 +197,12 @@ def measure_ahead(
     jobs = [*more]
     for slow in SLOW:
         jobs += [_job(slow.measure, network) for network in networks if slow.only is None]
-    _do(jobs, processes, listener)
+    _do_all(jobs, processes, listener)
     # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
     jobs = []
     for slow in SLOW:
         jobs += [_job(slow.measure, network) for network in networks if slow.only is not None and slow.only(network)]
-    _do(jobs, processes, listener)
+    _do_all(jobs, processes, listener)
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
@@ -217,8 +217,8 @@ def _job(measure: Callable[[Network], Any], network: Network) -> Job:
     return Job(measure.__name__, new_results, network.results.update)
 
 
-def _do(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
+def _do_all(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
     """Does the jobs in several processes, stores each result, and calls the listener with each job's name."""
-    for i, result in in_parallel(lambda job: job.compute(), jobs, processes):
-        jobs[i].store(result)
-        listener(jobs[i].name)
+    for index, result in in_parallel(lambda job: job.compute(), jobs, processes):
+        jobs[index].store(result)
+        listener(jobs[index].name)

@@ -47,18 +47,20 @@ def wilson(successes: float, n: int) -> Interval:
 def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     """The median and its 95 % interval from order statistics; None below six values, where no interval reaches 95 %.
 
-    The interval is from the k-th smallest to the k-th largest value, for the largest k that is sure enough: it misses
-    the median with probability 2 P(Binomial(n, 1/2) < k).
+    The interval is from the k-th smallest to the k-th largest value. It misses the median with probability
+    2 P(Binomial(n, 1/2) < k), and k is the largest number for which that is at most .05.
     """
     n = len(values)
     ordered = sorted(values)
     median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2  # twice the same value if n is odd
     k = 0
-    missed_by_next = 2 * 0.5**n  # the probability for k + 1
+    missed_by_next = 2 * 0.5**n  # the probability of a miss for k + 1
     while missed_by_next <= 0.05:
         k += 1
         missed_by_next += 2 * math.comb(n, k) * 0.5**n
-    return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
+    if k == 0:
+        return median, None
+    return median, Interval(ordered[k - 1], ordered[n - k])
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -68,13 +70,16 @@ def mean_interval(values: Sequence[float]) -> Interval:
     n = len(values)
     mean = math.fsum(values) / n
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
-    return Interval(mean - half, mean + half)
+    half_width = float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
+    return Interval(mean - half_width, mean + half_width)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A number with its 95 % interval (the number itself where nothing was sampled) and what it was counted on."""
+    """A number, its 95 % interval from `low` to `high`, and the `n` units, such as sequences, that it was counted on.
+
+    Both ends of the interval of an exact number, for which nothing was sampled, are the number.
+    """
 
     value: float
     low: float
@@ -96,8 +101,8 @@ class Measured:
     @classmethod
     def mean(cls, mean: float, deviation: float, n: int, unit: str) -> Measured:
         """A mean with its normal interval, from the standard deviation of single values."""
-        half = Z_95 * deviation / math.sqrt(n)
-        return cls(mean, mean - half, mean + half, n, unit)
+        half_width = Z_95 * deviation / math.sqrt(n)
+        return cls(mean, mean - half_width, mean + half_width, n, unit)
 
     @classmethod
     def median(cls, values: Sequence[float], unit: str) -> Measured | None:
@@ -109,12 +114,13 @@ class Measured:
 
     @classmethod
     def over_evaluations(cls, shares: Sequence[float], n: int) -> Measured:
-        """The median of the shares at several evaluations, each on its own sequences, `n` in all, with its interval.
+        """The median of the shares at several evaluations, each on other sequences, `n` in all, with its interval.
 
         The interval of the median covers both how the network changes and how the sequences do. It is widened to
         Wilson's interval for `n` sequences, which is not empty where all shares are equal.
         """
-        median, over_evaluations, over_sequences = _over_evaluations(shares, n)
+        median, over_evaluations = _median_over_evaluations(shares)
+        over_sequences = wilson(median * n, n)
         low = min(over_evaluations.low, over_sequences.low)
         high = max(over_evaluations.high, over_sequences.high)
         return cls(median, low, high, n, "sequences")
@@ -123,10 +129,11 @@ class Measured:
     def over_evaluations_and_pairs(cls, shares: Sequence[float], n: int) -> Measured:
         """The median of the shares at several evaluations, all on the same `n` pairs of numbers, with its interval.
 
-        The interval of the median covers how the network changes, Wilson's interval which pairs were held out. The two
-        errors are independent, so their squares are added, separately on each side of the median.
+        The interval of the median covers how the network changes, and Wilson's interval covers which pairs were held
+        out. The two errors are independent, so their squares are added, separately on each side of the median.
         """
-        median, over_evaluations, over_pairs = _over_evaluations(shares, n)
+        median, over_evaluations = _median_over_evaluations(shares)
+        over_pairs = wilson(median * n, n)
         below = math.hypot(median - over_evaluations.low, median - over_pairs.low)
         above = math.hypot(over_evaluations.high - median, over_pairs.high - median)
         return cls(median, max(0.0, median - below), min(1.0, median + above), n, "pairs")
@@ -136,13 +143,13 @@ class Measured:
         """The share of successes in `a` minus that in `b`, both (sequences,): whether each sequence is a success.
 
         The interval is Bonett's and Price's (2012): the normal one after adding two sequences that were not observed,
-        one with a success in `a` alone and one with a success in `b` alone. The value is that of those observed.
+        one with a success in `a` alone and one with a success in `b` alone. The value is the one without these two.
         """
         with_two_more = np.append(a.astype(float) - b, (1.0, -1.0))
         centre = float(with_two_more.mean())
-        half = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
+        half_width = Z_95 * float(with_two_more.std()) / math.sqrt(len(with_two_more))
         value = float(a.mean() - b.mean())
-        return cls(value, min(value, centre - half), max(value, centre + half), len(a), unit)
+        return cls(value, min(value, centre - half_width), max(value, centre + half_width), len(a), unit)
 
     def minus(self, other: Measured) -> Measured:
         """The difference from another number, with Newcombe's interval (conservative where they share sequences).
@@ -159,15 +166,12 @@ class Measured:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def _over_evaluations(shares: Sequence[float], n: int) -> tuple[float, Interval, Interval]:
-    """The median of the shares at several evaluations, its interval, and Wilson's for `n` units with that share.
-
-    Fewer than six evaluations have no interval: their range stands for it.
-    """
+def _median_over_evaluations(shares: Sequence[float]) -> tuple[float, Interval]:
+    """The median of the shares at several evaluations, and its interval: the range of fewer than six shares."""
     median, interval = median_interval(shares)
     if interval is None:
         interval = Interval(min(shares), max(shares))
-    return median, interval, wilson(median * n, n)
+    return median, interval
 
 
 def lowest(measured: Iterable[Measured | None]) -> Measured | None:
@@ -187,7 +191,7 @@ def highest(measured: Iterable[Measured | None]) -> Measured | None:
 
 
 def _extreme(choose: Callable[..., Any], measured: Iterable[Measured | None]) -> Measured | None:
-    """`lowest` if `choose` is `min`, `highest` if it is `max`; n and unit are those of the number with this value."""
+    """`lowest` if `choose` is `min`, `highest` if it is `max`; n and unit are those of the extreme number."""
     numbers = [number for number in measured if number is not None]
     if not numbers:
         return None
@@ -217,8 +221,8 @@ def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
 def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     """The mean of `a` divided by that of `b`, both (sequences,), with the interval of the delta method."""
     ratio = float(a.mean() / b.mean())
-    half = Z_95 * float((a - ratio * b).std() / abs(b.mean())) / math.sqrt(len(a))
-    return Measured(ratio, ratio - half, ratio + half, len(a), unit)
+    half_width = Z_95 * float((a - ratio * b).std() / abs(b.mean())) / math.sqrt(len(a))
+    return Measured(ratio, ratio - half_width, ratio + half_width, len(a), unit)
 
 
 def threshold(
@@ -230,8 +234,8 @@ def threshold(
     (settings, seeds). The threshold is that of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) with
     the greatest likelihood; `lapse` is the share of seeds that fail at any setting. This curve does not fall, so it is
     fitted to the settings up to the one at which the largest share succeeds. The bootstrap for the interval (95 %,
-    percentiles) draws seeds with all of their trials. None where nothing rises: no success, or as many at the lowest
-    setting as later on.
+    percentiles) draws seeds with all of their trials. None where no seed succeeds, where as many succeed at the lowest
+    setting as later on, and where the share is largest at one of the first two settings.
     """
     counted = np.ones_like(succeeded, dtype=bool) if counted is None else counted
     share = (succeeded & counted).sum(1) / np.maximum(counted.sum(1), 1)  # (settings,); 0 where no seed counts
@@ -247,16 +251,16 @@ def threshold(
     n_successes = (succeeded & counted) @ weights  # (settings, 1 + resamples)
     n_trials = counted @ weights  # (settings, 1 + resamples)
     curves = _most_likely_curves(settings, n_successes, n_trials)  # (3, 1 + resamples)
-    of_sample, of_resamples = curves[:, 0], curves[:, 1:]
-    if of_sample[0] == settings[0]:  # at the lowest setting as many succeed as later on
+    thresholds = curves[0]  # of the sample, then of each resample
+    if thresholds[0] == settings[0]:  # at the lowest setting as many succeed as later on
         return None
-    low, high = np.quantile(of_resamples[0], [0.025, 0.975]).tolist()
-    value = _refined_threshold(settings, n_successes[:, 0], n_trials[:, 0], of_sample)
+    low, high = np.quantile(thresholds[1:], [0.025, 0.975]).tolist()
+    value = _refined_threshold(settings, n_successes[:, 0], n_trials[:, 0], start=curves[:, 0])
     return Measured(value, min(low, value), max(high, value), n_seeds, "seeds")
 
 
 def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials: np.ndarray) -> np.ndarray:
-    """For each sample its most likely curve of a grid: threshold, width and lapse rate, (3, samples).
+    """The most likely curve of a grid for each sample, by its threshold, width and lapse rate: (3, samples).
 
     The counts of a sample at each setting are a column of `n_successes` and `n_trials`, both (settings, samples).
     """
@@ -270,7 +274,10 @@ def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials:
 
 
 def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: np.ndarray, start: np.ndarray) -> float:
-    """The threshold of the most likely curve, searched from `start`, a curve of the grid: (threshold, width, lapse)."""
+    """The threshold of the most likely curve for one sample, searched from the curve `start`.
+
+    A curve is (threshold, width, lapse rate); the counts are (settings,).
+    """
     from scipy.optimize import minimize
 
     def minus_log_likelihood(curve: np.ndarray) -> float:
@@ -284,7 +291,10 @@ def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: 
 def _probability_of_success(
     settings: np.ndarray, threshold: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
 ) -> np.ndarray:
-    """P(success) at each setting, from .001 to .999: else one unlucky seed far from the threshold decides."""
+    """P(success) at each setting under a curve, or under several whose parameters are (curves, 1).
+
+    It is kept from .001 to .999: otherwise one unlucky seed far from the threshold would decide which curve fits.
+    """
     exponent = np.clip((threshold - settings) / width, -50, 50)  # beyond 50 the exponential changes nothing
     return np.clip((1 - lapse) / (1 + np.exp(exponent)), 1e-3, 1 - 1e-3)
 
@@ -322,7 +332,7 @@ SOME_SEEDS: Final = "differs by seed"  # of several networks whose verdicts diff
 
 
 def decided(holds: bool, fails: bool | None = None) -> Verdict:
-    """The verdict on a statement that holds, or fails, for the whole of an interval: undecided where it does neither.
+    """The verdict on a statement, from whether it holds, or fails, for all of an interval; undecided for neither.
 
     For an exact number `fails` is left out: what does not hold fails.
     """

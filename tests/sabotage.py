@@ -115,7 +115,7 @@ PATCHES = (
     Patch("probe-split", "measures/probes.py", 'if split == "pair":', 'if split != "pair":', "measures/test_probes.py"),
     Patch("identity", "measures/scores.py", "copied @ QK(stack, 2) @ copied.mT", "copied @ QK(stack, 1) @ copied.mT",
           "measures/test_scores.py"),
-    Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
+    Patch("previous", "measures/scores.py", "is_compared = j <= i", "is_compared = j >= 0", "measures/test_scores.py"),
     Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n",
           "test_stats.py"),
     Patch("mean", "stats.py", "for value in values) / (n - 1))", "for value in values) / n)", "test_stats.py"),

@@ -124,9 +124,9 @@ class Claims(Judging, Printing):
         Refuses an --only that fits no claim.
         """
         from assignadd.ledger.claim import is_about_networks
-        from assignadd.paper.ledger import chosen
+        from assignadd.paper.ledger import chosen_claims
 
-        need_network = [is_about_networks(claim) for claim in chosen(self.only, users_claims)]
+        need_network = [is_about_networks(claim) for claim in chosen_claims(self.only, users_claims)]
         if self.runs or not any(need_network):
             return self
         if not (self.census or self.fraction or self.two_var):

@@ -18,14 +18,14 @@ LASTING = 1000
 class Onset:
     """The first evaluation from which a curve stays above its threshold, and the steps between which it crossed.
 
-    With the noise of evaluation, that first evaluation lies between the onset of the upper ends of Wilson's intervals
-    and the onset of the lower ends. `low` is the evaluation before the former (0 where there is none), as the curve
-    crosses between two evaluations; `high` is the latter, None where the lower ends never reach the threshold.
+    The steps allow for the noise of evaluation, by Wilson's intervals, and for a crossing between two evaluations.
     """
 
     step: int
     low: int
+    """The evaluation before the onset of the upper ends of the intervals; 0 if there is none before it."""
     high: int | None
+    """The onset of the lower ends of the intervals; None if they never stay above the threshold."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
     """The first index from which `above` is true for `lasting` steps, or to the end; None if there is none."""
-    ends = np.searchsorted(steps, steps + lasting)  # of the first evaluation at least `lasting` steps later
+    ends = np.searchsorted(steps, steps + lasting)  # for each evaluation, the first at least `lasting` steps later
     for i in np.flatnonzero(above):
         if above[i : ends[i] + 1].all():
             return int(i)
@@ -98,7 +98,10 @@ NORMAL = 1.4826  # the standard deviation of normal noise, divided by its median
 
 @dataclass(frozen=True)
 class Spike:
-    """A visible rise from a plateau at `low` to one at `high`, higher than all before it; when it was, in steps."""
+    """A visible rise from a plateau at `low` to a plateau at `high`, which is higher than all before it.
+
+    The other fields are steps.
+    """
 
     before: int  # the last evaluation before the steepest step of the rise
     after: int  # the first evaluation after the steepest step
@@ -154,7 +157,7 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
     plateaus = [values[start:end] for start, end in pairwise(edges)]
     levels = [float(np.median(plateau)) for plateau in plateaus]
     visible = []
-    for first, last in _stairs(steps, edges, levels):
+    for first, last in _rises(steps, edges, levels):
         gain = levels[last] - max(levels[: first + 1])
         scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
         if gain > 0 and gain >= VISIBLE * scatter:
@@ -173,19 +176,21 @@ def _spike(steps: np.ndarray, values: np.ndarray, i_foot: int, i_steepest: int, 
     return Spike(before, after, low, high, begin=int(steps[i_begin]), end=int(steps[i_end]))
 
 
-def _stairs(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:
+def _rises(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tuple[int, int]]:
     """The plateaus before and after each rise, by their numbers; rises with a short plateau between them are one.
 
     Plateau i begins at index `edges[i]` and has level `levels[i]`.
     """
-    stairs: list[tuple[int, int]] = []
+    rises: list[tuple[int, int]] = []
     for i in range(1, len(levels)):
-        if levels[i] > levels[i - 1]:
-            is_after_short_plateau = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-            ends_here = bool(stairs) and stairs[-1][1] == i - 1  # whether the last rise ends where this one begins
-            first, _ = stairs.pop() if ends_here and is_after_short_plateau else (i - 1, i)
-            stairs.append((first, i))
-    return stairs
+        if levels[i] <= levels[i - 1]:
+            continue
+        first = i - 1
+        is_short = steps[edges[i]] - steps[edges[first]] <= GATHERED
+        if is_short and rises and rises[-1][1] == first:  # the last rise ended on this plateau: both are one
+            first, _ = rises.pop()
+        rises.append((first, i))
+    return rises
 
 
 def _scatter(plateau: np.ndarray) -> float:
@@ -202,7 +207,8 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
     The rise from 10 % to 90 % of the way begins and ends between evaluations, so it lasts at most that long. It lasts
-    longer than the distance between any two evaluations whose intervals, for the noise of `n` sequences, lie inside it.
+    longer than the distance between any two evaluations that are between 10 % and 90 % with their whole intervals, for
+    the noise of `n` sequences.
     """
     lower_ends, upper_ends = _intervals(values, n)
     has_begun = (steps > spike.begin) & (lower_ends > spike.low + RISES_FROM * spike.rise)

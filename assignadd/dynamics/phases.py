@@ -46,7 +46,7 @@ class Curves:
     """Accuracies of one model along training, each on `n` sequences."""
 
     steps: np.ndarray  # (evaluations,)
-    accuracy: Mapping[str, np.ndarray]
+    accuracy: Mapping[str, np.ndarray]  # by evaluation set, (evaluations,) each
     n: int
 
     @classmethod
@@ -129,14 +129,17 @@ class Phases:
     def boundaries(self) -> list[tuple[str, int]]:
         """The name of each phase and the step at which it ends, if it does.
 
-        Addition ends just before the first spike, the others when trained sums with variables and banned slots came.
+        Addition ends just before the first spike, binding when trained sums with variables are learned, and refinement
+        when sums with banned slots are.
         """
-        ends = {
-            "addition": self.first_spike and self.first_spike.before,
-            "binding": self.trained and self.trained.step,
-            "refinement": self.refinement and self.refinement.step,
-        }
-        return [(phase, end) for phase, end in ends.items() if end is not None]
+        ends = []
+        if self.first_spike is not None:
+            ends.append(("addition", self.first_spike.before))
+        if self.trained is not None:
+            ends.append(("binding", self.trained.step))
+        if self.refinement is not None:
+            ends.append(("refinement", self.refinement.step))
+        return ends
 
     @property
     def summary(self) -> str:
@@ -222,7 +225,7 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     """The last (variable, slot) that is looked up, if that is later than step `since`, the end of the first spike.
 
     Of several at the same evaluation it is the one with the lowest mean accuracy. `columns` are those of a measured
-    trajectory, `banned` the letters banned from each slot.
+    trajectory, `banned` has the letters that are banned from each slot, by its name.
     """
     steps = columns["step"]
     # The onset of each, minus its mean accuracy, its letter and its slot: the largest one is the last.

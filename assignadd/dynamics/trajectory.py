@@ -138,9 +138,11 @@ def _origin(run: Run) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _code_version() -> str:
-    """A hash of what measures are defined by, networks and sequences too: a table made by other code is not used."""
+    """A hash of the code of measures, networks and sequences, on which the numbers of a table depend."""
     package = Path(__file__).parents[1]
-    sources = [source for part in ("measures", "model", "task") for source in sorted((package / part).glob("*.py"))]
+    sources: list[Path] = []
+    for folder in ("measures", "model", "task"):
+        sources += sorted((package / folder).glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
@@ -186,7 +188,10 @@ def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read
 
 @per_network(slow=True)
 def curves_of(network: Network) -> Curves:
-    """The run's accuracies up to the network's step; without a run, its checkpoints' on `network.n` sequences a set."""
+    """The accuracies that a network's run recorded up to its step.
+
+    Without a run they are those of its checkpoints, on `network.n` sequences a set.
+    """
     if network.run is None:
         return accuracies_at(network.config, network.seen, network.steps, network.checkpoints, network.n)
     return accuracy_curves(network.run, network.index).until(network.step)
@@ -199,7 +204,7 @@ def followed(network: Network) -> bool:
 
 @per_network()
 def phases_of(network: Network) -> Phases:
-    """When addition, binding and refinement came to last, and both spikes."""
+    """When a network learned to add, to bind and to use banned slots, and both spikes."""
     return curves_of(network).phases
 
 
@@ -211,7 +216,7 @@ def binds(network: Network) -> bool:
 
 @per_network()
 def late_variable_of(network: Network) -> LateVariable | None:
-    """The variable that is learned last, if one is learned after the first spike."""
+    """The variable that is learned last; None without a first spike, or if none is learned after it."""
     spike, task = phases_of(network).first_spike, network.config.task
     if spike is None:
         return None

@@ -55,7 +55,8 @@ def apply(
 ) -> Float[Tensor, "M B N"]:
     """Answer logits under the interventions, on each model's sequences or on shared ones (M = 1).
 
-    `mean` averages activations over the sequences `reference`, `resample` takes those of one of them.
+    `reference` are the sequences over which the action `mean` averages an activation, and from which `resample` takes
+    it: training sequences by default. `donors` returns the model that a swap takes weights from.
     """
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     if reference is None:

@@ -28,7 +28,9 @@ from assignadd.sweeps.population import NO_POPULATIONS, Populations, SeedCurves
 Measure = Callable[[Network], Measured | None]
 """A number of one trained network; None if it cannot be tested (its split has no held-out pairs, for example)."""
 SeedMeasure = Callable[[SeedCurves], Measured | None]
+"""A number of one seed of a census; None for a seed that the claim is not about."""
 PopulationMeasure = Callable[[Populations], Measured | None]
+"""A number of a census or a sweep as a whole; None without it."""
 Steps = Callable[[Network], Sequence[int]]
 """The checkpoints of a network that a measure looks at."""
 
@@ -142,6 +144,7 @@ class Line:
     n: int = 0
     unit: str = ""
     seeds: int = 0
+    """How many networks, or seeds of a population, the number is of."""
     verdict: str = ""
     rule: str = ""
     by_seed: tuple[SeedResult, ...] = ()
@@ -194,13 +197,15 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
         readings.append(ReadingRecord(**vars(line), id=reading.id, says=reading.says))
     measured = {(result.run, result.seed) for result in main.by_seed}
     first = next((network for network in eligible if (network.name, network.seed) in measured), None)
-    of_population = claim.measure is None and main.value is not None
+    is_of_population = claim.measure is None and main.value is not None
+    checkpoints = ""
+    if claim.measure is not None and first is not None:
+        checkpoints = in_words(steps_of(claim.measure, first))
     return Record(
         **vars(main), id=claim.id, label=claim.label, claim=claim.claim, paper=claim.paper,
-        comment=_comment(claim, main, first, of_population and not populations.as_in_the_paper),
-        command=command, readings=tuple(readings),
-        population=populations.name(claim.sweep) if of_population else "",
-        checkpoints=in_words(steps_of(claim.measure, first)) if claim.measure and first else "",
+        comment=_comment(claim, main, first, is_of_population and not populations.as_in_the_paper),
+        command=command, population=populations.name(claim.sweep) if is_of_population else "",
+        checkpoints=checkpoints, readings=tuple(readings),
     )  # fmt: skip
 
 
@@ -217,7 +222,10 @@ def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: b
 
 
 def find(records: Sequence[Record], id: str) -> Record | None:
-    """The record with this id, or None; for `record:reading`, with the sentence and the numbers of that reading."""
+    """The record with this id; for an id `record:reading`, the record with that reading's sentence and numbers.
+
+    None if there is no such record or reading.
+    """
     record_id, _, reading_id = id.partition(":")
     record = next((record for record in records if record.id == record_id), None)
     if record is None or not reading_id:
@@ -237,10 +245,13 @@ def in_words(steps: Sequence[int]) -> str:
 
 
 def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Network], populations: Populations) -> Line:
-    """One line of a claim's record: the number of `measure` (None: of the claim's measure), judged by the rule."""
+    """One line of a claim's record: the number of `measure`, or of the claim's measure for None, judged by the rule.
+
+    Without a measure or a rule the line says so, and for a measure that raises an error it has the error.
+    """
     measure = measure or claim.measure or claim.seed_measure or claim.population_measure
     if measure is None or rule is None:
-        return Line(verdict=UNMEASURED, rule=by_interval(rule) if rule else "")
+        return Line(verdict=UNMEASURED, rule=rule_in_words(rule) if rule else "")
     try:
         if claim.seed_measure is not None:
             line = _over_census(measure, rule, populations)
@@ -250,7 +261,7 @@ def _line(claim: Claim, measure: Any, rule: Rule | None, networks: Sequence[Netw
             line = _over_networks(measure, rule, networks, claim.if_binding)
     except Exception as error:
         line = Line(verdict=BROKEN, reason=f"The measure failed with {type(error).__name__}: {error}")
-    return replace(line, rule=by_interval(rule))
+    return replace(line, rule=rule_in_words(rule))
 
 
 def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if_binding: bool) -> Line:
@@ -284,7 +295,8 @@ def _over_networks(measure: Measure, rule: Rule, networks: Sequence[Network], if
 def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> Line:
     """The share of seeds in which the claim holds, among those to which it applies.
 
-    The interval is from the low end if it holds in no undecided seed to the high end if it holds in all of them.
+    The low end of the interval counts undecided seeds as seeds in which it fails, the high end as seeds in which it
+    holds.
     """
     numbers = [(seed, measure(seed)) for seed in populations.seeds]
     results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]
@@ -316,16 +328,16 @@ def _result(run: str, seed: int, number: Measured, rule: Rule) -> SeedResult:
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
-    """The verdict that all networks share; if they differ, how many have which: "3 hold, 1 fails"."""
+    """The verdict that all results share, or how many have which, such as "3 hold, 1 fails"; untestable for none."""
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
-    parts = []
+    counted = []
     words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
     for verdict, singular, plural in words:
         if n := counts[verdict]:
-            parts.append(f"{n} {singular if n == 1 else plural}")
-    return ", ".join(parts)
+            counted.append(f"{n} {singular if n == 1 else plural}")
+    return ", ".join(counted)
 
 
 def median_of(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
@@ -343,6 +355,6 @@ def median_of(numbers: Sequence[Measured]) -> tuple[float, float | None, float |
     return median, None, None, remark
 
 
-def by_interval(rule: Rule) -> str:
+def rule_in_words(rule: Rule) -> str:
     """A rule in words, and when it is undecided."""
     return f"{rule}; undecided if the 95 % interval reaches to both sides of the threshold"

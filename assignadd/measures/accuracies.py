@@ -31,7 +31,7 @@ class Accuracy:
     """Number of sequences."""
     interval: Interval
     pairs: int | None = None
-    """Number of pairs of numbers, if the interval is over these and not over sequences; n + m and m + n are one."""
+    """Number of pairs of numbers that the interval is over, n + m and m + n as one; None if it is over sequences."""
 
 
 def set_accuracies(
@@ -45,14 +45,15 @@ def set_accuracies(
         exam = Exam([config], seen_of_model[None], sets, n)
         accuracies = {}
         for name, share in exam.accuracies(model)[0].items():
-            pairs = _sampled_pairs(n, by_name[name], seen_of_model)
-            accuracies[name] = Accuracy(share, n, wilson(share * (pairs or n), pairs or n), pairs)
+            n_pairs = _sampled_pairs(n, by_name[name], seen_of_model)
+            n_independent = n_pairs or n
+            accuracies[name] = Accuracy(share, n, wilson(share * n_independent, n_independent), n_pairs)
         results.append(accuracies)
     return results
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
-    """The number of pairs in a class of held-out pairs; None where the set is no such class, or has n pairs or more.
+    """The number of pairs of numbers in a set of held-out pairs, if it is below n; None if not, and for other sets.
 
     Many sequences that add the same pair say little about other pairs: with fewer pairs, the interval is over these.
     """
@@ -73,7 +74,7 @@ def accuracies_of(network: Network) -> dict[str, Accuracy]:
 # Sequences of each set at each of the last evaluations, unless fewer are requested.
 END_SEQUENCES = 2000
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
-ANY_PAIR_PLACE = 99  # among the sets of an exam at the end: behind all others
+ANY_PAIR_PLACE = 99  # its place among the sets of an exam at the end, which decides its sequences: behind all others
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,10 @@ def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
 
 @per_network(slow=True)
 def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
-    """The accuracies at the last checkpoints on sums of any numbers with a variable in a banned slot; None without."""
+    """The accuracies at the last checkpoints on one-variable sums of any numbers with the variable in a banned slot.
+
+    None if the task has no such sums.
+    """
     try:
         return end_accuracies(network, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
     except EmptySetError:
@@ -136,7 +140,7 @@ def variable_sets(task: Task) -> list[EvalSet]:
     sets = []
     for slot, name in enumerate(operand_names(task)):
         for v, letter in enumerate(task.variables):
-            in_slots = (*[None] * slot, v)  # any operand in the slots before
+            in_slots = (None,) * slot + (v,)  # any operand in the slots before
             n_banned = int(letter in task.bans[slot])
             sets.append(EvalSet(f"{letter} {name}", most_variables, n_banned=n_banned, in_slots=in_slots))
     return sets
@@ -148,7 +152,7 @@ def variable_exam(configs: Sequence[Config], seen: Tensor, n: int) -> Exam:
 
 
 def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
-    """Accuracy with each variable in each operand slot in a `variable_exam`; NaN if the task has no such sum."""
+    """Accuracy with each variable in each of the k operand slots in a `variable_exam`; NaN without such sums."""
     names = [evalset.name for evalset in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     columns = [names.index(name) for name in exam.names]  # an exam leaves out sets without sequences

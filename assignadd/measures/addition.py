@@ -49,8 +49,10 @@ def mlp_readout(stack: Stack) -> Float[Tensor, "M h N"]:
 
 
 def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]) -> Int[Tensor, "*M N N"]:
-    """The answer to every pair (a, b), with the largest of the logits relu(x_a + x_b) @ readout; x_n are the rows of
-    the preactivations."""
+    """The number with the largest of the logits relu(x_a + x_b) @ readout, for every pair of numbers (a, b).
+
+    x_n is row n of the preactivations. The last two axes are a and b.
+    """
     answers_with_a = [largest((x_a + preactivations).relu() @ readout) for x_a in preactivations.split(1, -2)]
     return torch.stack(answers_with_a, -2)
 
@@ -124,7 +126,10 @@ def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M F"]:
 
 
 def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."]:
-    """The power of each frequency, from that of its cosine and its sine: the rows of the basis without the constant."""
+    """The power of each frequency: that of its cosine plus that of its sine.
+
+    `power` is that of the rows of the basis but the first, which is the constant.
+    """
     N = power.shape[1] + 1
     frequency = basis_frequencies(N)[1:].to(power.device)
     return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
@@ -203,7 +208,7 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
 
 
 class Filtered(NamedTuple):
-    """Accuracy of the circuit on all N^2 pairs with some frequencies of OV2(n) and its constant.
+    """Accuracies of the circuit on all N^2 pairs, if OV2(n) has only its constant and some of its frequencies.
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
@@ -228,12 +233,12 @@ def filtered_accuracies(stack: Stack) -> Filtered:
 
 
 def restricted_to(functions: Float[Tensor, "M N d"], frequencies: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
-    """The functions of a number restricted to these frequencies (a mask) and the constant."""
+    """The d functions of a number restricted to the frequencies that a mask chooses, and the constant."""
     return at_frequencies(functions, frequencies) + functions.mean(1, keepdim=True)
 
 
 def at_frequencies(functions: Float[Tensor, "M N d"], frequencies: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
-    """The functions of a number restricted to these frequencies (a mask), without the constant."""
+    """The d functions of a number restricted to the frequencies that a mask chooses, without the constant."""
     basis = fourier_basis(functions.shape[1]).to(functions)
     with_constant = torch.cat([frequencies.new_zeros(1), frequencies])  # (F + 1,): the constant is frequency 0
     rows = basis[with_constant[basis_frequencies(len(basis)).to(frequencies.device)]]

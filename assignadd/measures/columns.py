@@ -91,15 +91,15 @@ class Measure:
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
     """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
 
-    `of_figure` are the fields that say how figures show it. The sample size is that of the sequences, also for shares
-    of numbers, which are not independent within a sequence.
+    `of_figure` are the fields that say how figures show it. The sample size counts sequences, also where the measure
+    is a share of assigned numbers: those of one sequence are not independent.
     """
     measures = []
     for layer in LAYERS:
         # `not_defined` lists the paper's layer alone where a network has one layer; lines of others have short dashes.
         of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
-        names = (f"{name.format(layer=layer)}{BY_TYPE}", f"layer {layer}: {label}", unit)
-        measures.append(Measure(*names, level, SEQUENCES, **of_figure | of_layer))
+        column = f"{name.format(layer=layer)}{BY_TYPE}"
+        measures.append(Measure(column, f"layer {layer}: {label}", unit, level, SEQUENCES, **of_figure | of_layer))
     return measures
 
 
@@ -289,7 +289,10 @@ def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
 
 
 class ProgressObserver:
-    """An observer for `train_run`: all measures of each model (`ProgressMeasures`), or the fast (`StackProgress`)."""
+    """An observer for `train_run`: the measures of each model at a step.
+
+    `kind` is which of them: all (`ProgressMeasures`) or the fast ones (`StackProgress`).
+    """
 
     def __init__(
         self,
@@ -301,7 +304,7 @@ class ProgressObserver:
 
     @cached_property
     def _measures(self) -> ColumnsOf:
-        """What takes the measures; made in the process that trains the models."""
+        """The function that measures a stack; made in the process that trains the models."""
         return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:

@@ -38,8 +38,8 @@ EXPECTED = "a function of a stack that returns a number for each model, (M,), or
 def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, Any]]:
     """For each model of a stack, the numbers that a function of the user's returns, by column.
 
-    A function with several parameters without defaults is called with (stack, configs, seen). It may itself return such
-    a list of dicts.
+    A function with several parameters without defaults is called with (stack, configs, seen), any other with the stack
+    alone. A function may also return such a list of dicts.
     """
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)
@@ -95,7 +95,10 @@ def _loaded(path: Path, name: str, base: Observer | None, observed: Observed) ->
 def own_measure(
     function: Function, config: Config, member: Member, base: Observer | None, path: Path | None = None
 ) -> OwnMeasure:
-    """An observer with the columns of this function, which is first called on untrained models to see that it works."""
+    """An observer with the columns of this function after those of the observer `base`.
+
+    The function is first called on two untrained models of this configuration and member, to see that it works.
+    """
     name = getattr(function, "__name__", "")
     if not (name.isidentifier() and inspect.isfunction(inspect.unwrap(function))):
         raise ConfigError("observe", function, f"{EXPECTED}; it needs a name, which a lambda has not")

@@ -91,7 +91,7 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
 def variable_probes(
     stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None]
 ) -> Float[Tensor, "{len(steps)} M"]:
-    """`probe_l1_var_from_num` for several numbers of steps, from one forward pass."""
+    """`probe_l1_var_from_num` for each of several numbers of steps (None: converged), from one forward pass."""
     task = stack.config.task
     n_train_sequences = int(TRAIN_SHARE * tokens.shape[1])
     accuracies = []  # by model, then by number of steps
@@ -150,8 +150,8 @@ def adam_probe(
         gradient = ((weights @ train.T).softmax(0) - targets) @ train / n_train
         moment_1.lerp_(gradient, 1 - beta_1)
         moment_2.lerp_(gradient.square(), 1 - beta_2)
-        size = (moment_2 / (1 - beta_2**step)).sqrt() + ADAM_EPS
-        weights -= ADAM_LR * moment_1 / (1 - beta_1**step) / size
+        denominator = (moment_2 / (1 - beta_2**step)).sqrt() + ADAM_EPS
+        weights -= ADAM_LR * moment_1 / (1 - beta_1**step) / denominator
     guesses = (x[n_train:] @ weights.T).argmax(-1)
     return (guesses == labels[n_train:]).to(x.dtype).mean()
 
@@ -185,8 +185,9 @@ def _pairs(N: int, split: str) -> Int[Tensor, " n"]:
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step)
-    random = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(N * N), 1)[0]
-    return digit(random, N * N)[0]
+    random_words = words(0, Stream.EVAL, step, torch.arange(N * N), 1)[0]  # (N^2,)
+    codes, _ = digit(random_words, N * N)
+    return codes
 
 
 @per_network(slow=True)

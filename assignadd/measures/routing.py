@@ -63,8 +63,10 @@ def routings(
     With `alone`, a model's attention on a CPU is computed without the other models, so that these change no digit.
     """
     task = stack.config.task
-    patterns_of = _patterns_alone if alone else lambda stack, tokens: trace_of(stack, tokens).patterns
-    chunks = [pattern_counts(patterns_of(stack, chunk), roles(task, chunk), task) for chunk in tokens.split(CHUNK, 1)]
+    chunks: list[dict[str, Counts]] = []  # of each chunk of sequences the counts by pattern
+    for chunk in tokens.split(CHUNK, 1):
+        patterns = _patterns_alone(stack, chunk) if alone else trace_of(stack, chunk).patterns
+        chunks.append(pattern_counts(patterns, roles(task, chunk), task))
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
     values: dict[str, Tensor] = {}
     for kind, quantity in (("attn", "hits"), ("mass", "mass")):
@@ -73,8 +75,9 @@ def routings(
             cases = torch.cat([counts[pattern].cases for counts in chunks], 1)  # (M, B)
             # The products with a mask are sums over its sequences.
             sums = counted.to(is_in_subset.dtype).mT @ is_in_subset  # (M, heads, subsets)
-            values[f"{kind}_{pattern}"] = sums / (cases.to(is_in_subset.dtype).unsqueeze(1) @ is_in_subset)
-    return [Routing({name: of_all[..., i] for name, of_all in values.items()}) for i in range(len(subsets))]
+            n_cases = cases.to(is_in_subset.dtype).unsqueeze(1) @ is_in_subset  # (M, 1, subsets)
+            values[f"{kind}_{pattern}"] = sums / n_cases
+    return [Routing({name: by_subset[..., i] for name, by_subset in values.items()}) for i in range(len(subsets))]
 
 
 def _patterns_alone(stack: Stack, tokens: Int[Tensor, "M B T"]) -> list[Float[Tensor, "M B heads queries T"]]:
@@ -84,7 +87,10 @@ def _patterns_alone(stack: Stack, tokens: Int[Tensor, "M B T"]) -> list[Float[Te
 
 
 class Counts(NamedTuple):
-    """Counts of a pattern in every sequence. A rate is the sum of hits over that of cases, a mass that of masses."""
+    """Counts of a pattern in every sequence, from which rates and masses follow.
+
+    A rate is the sum of `hits` divided by that of `cases`, over sequences; a mass is the sum of `mass` divided by it.
+    """
 
     hits: Tensor  # (..., B, heads): the number of cases in which the keys with the most attention are the right ones
     mass: Tensor  # (..., B, heads): the attention to the right keys, added up over the cases
@@ -138,7 +144,7 @@ def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tenso
 
 
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
-    """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
+    """Whether the k keys with the most attention in a row are the k positions given for it, in any order."""
     k = positions.shape[-1]
     by_attention = attention.sort(stable=True, dim=-1, descending=True).indices
     top_keys = by_attention[..., :k].sort(-1).values
@@ -188,13 +194,22 @@ class AttentionRates:
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 
+class RoutingOfType(NamedTuple):
+    """The routing over sequences with one number of variables."""
+
+    all: Routing
+    """Over sequences that add any pair of numbers, with variables in any slot."""
+    as_in_training: Routing
+    """Over those of them that training could contain."""
+
+
 @per_network(slow=True)
-def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
-    """By number of variables, the routing over sequences with any pairs and slots, and over those as in training."""
+def routings_of(network: Network) -> dict[int, RoutingOfType]:
+    """The routing over a network's sequences of each type, by the number of variables."""
     by_type = {}
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
         could_be_trained = as_in_training(network.config.task, network.seen[None], tokens)  # (1, n)
-        of_all, of_trained = routings(network.stack, tokens, [torch.ones_like(could_be_trained), could_be_trained])
-        by_type[n_vars] = of_all, of_trained
+        subsets = [torch.ones_like(could_be_trained), could_be_trained]
+        by_type[n_vars] = RoutingOfType(*routings(network.stack, tokens, subsets))
     return by_type

@@ -72,13 +72,18 @@ def qk1_positions(stack: Stack) -> Float[Tensor, "M P P"]:
 def admissible(n: int, excluded: Collection[Excluded]) -> Bool[Tensor, "n n"]:
     """Which keys j are compared for each query i, [i, j]: those up to i that are not excluded."""
     i, j = torch.arange(n)[:, None], torch.arange(n)
-    return (j <= i) & ~((j == i) & ("self" in excluded)) & ~((j == i - 2) & ("two_back" in excluded))
+    is_compared = j <= i
+    if "self" in excluded:
+        is_compared &= j != i
+    if "two_back" in excluded:
+        is_compared &= j != i - 2
+    return is_compared
 
 
 def qk1_num_to_prev_var(
     stack: Stack, excluded: Collection[Excluded] = EXCLUDED, first_row: int = 1
 ) -> Float[Tensor, " M"]:
-    """Share of positions i = first_row..11 whose best admissible key is i - 1 (App. B).
+    """Share of positions i of the prefix, from `first_row` on, whose best admissible key is i - 1 (App. B).
 
     With both exclusions, rows 1 and 2 have a single key and cannot fail, so random weights reach about 2 of 11.
     """

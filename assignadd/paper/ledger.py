@@ -44,10 +44,11 @@ def ledger(
     processes: int = 1,
     more: Sequence[Claim] = (),
 ) -> list[Record]:
-    """The records of the paper's claims, of those in `more`, and of the theory; without networks, of those about seeds.
+    """The records of the paper's claims, of the claims in `more`, and of the theory.
 
-    `only` selects by an id, a label, or the beginning of an id. `command` is the command that asked for the ledger: a
-    record has it with `--only` and the claim's id. `listener` is called with the id of each claim before it is judged.
+    Without networks, claims about single networks have no record. `only` selects records by an id, a label, or the
+    beginning of an id. `command` is the command that asked for the ledger: a record has it with `--only` and the
+    claim's id. `listener` is called with the id of each claim before it is judged.
     `populations` default to those of the package, if these networks have the paper's task and architecture. Where all
     claims are asked for, slow measures and the claims about populations are computed first, in several processes.
     """
@@ -58,12 +59,14 @@ def ledger(
         of_networks = networks if is_about_networks(claim) else ()
         return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
 
-    claims = [claim for claim in chosen(only, more) if networks or not is_about_networks(claim)]
+    claims = [claim for claim in chosen_claims(only, more) if networks or not is_about_networks(claim)]
     records: dict[str, Record] = {}  # by the claim's id
     if only is None and processes > 1:
         tested_on.load()  # before processes are forked
-        others = [claim for claim in claims if not is_about_networks(claim)]
-        job = Job("populations", compute=lambda: {claim.id: judged(claim) for claim in others}, store=records.update)
+        on_populations = [claim for claim in claims if not is_about_networks(claim)]
+        job = Job(
+            "populations", compute=lambda: {claim.id: judged(claim) for claim in on_populations}, store=records.update
+        )
         measure_ahead(networks, processes, listener, more=[job])
     for claim in claims:
         listener(claim.id)
@@ -76,7 +79,7 @@ def ledger(
     return in_order
 
 
-def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
+def chosen_claims(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
     """The claims that `only` asks for, or all of the paper's and of `more` where it is None.
 
     Empty where `only` asks for the theory, whose statements are made as records and not as claims.
@@ -145,7 +148,8 @@ def claims(
     opened = [open_run(run) for run in runs]
     networks: list[Network] = []
     for run in opened:
-        networks += networks_of(run, n=n)[0]  # without the notes on models that diverged
+        sound_models, _ = networks_of(run, n=n)
+        networks += sound_models
     command = " ".join(["assignadd claims", *(run.address for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(networks, command, only, populations=populations)

@@ -18,7 +18,7 @@ from assignadd.dynamics.phases import (
     Curves,
     skill_onset,
 )
-from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, by_interval
+from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, rule_in_words
 from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, mean_interval, median_interval
 from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
@@ -164,7 +164,7 @@ def _record(statement: Statement, table: StudyTable) -> Record:
         # The networks of a cell are trained with its settings: none is in two cells, but the seeds are the same.
         comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
     return Record(
-        verdict=verdict, rule=by_interval(statement.rule), id=statement.id, label=OURS, claim=statement.says,
+        verdict=verdict, rule=rule_in_words(statement.rule), id=statement.id, label=OURS, claim=statement.says,
         paper=NOT_REPORTED, comment=comment, population=f"study {table.study.name}", **measured,
     )  # fmt: skip
 

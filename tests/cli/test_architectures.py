@@ -13,7 +13,7 @@ from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import judge
 from assignadd.measures.columns import not_defined
 from assignadd.network import networks_of, store_result
-from assignadd.paper.ledger import chosen
+from assignadd.paper.ledger import chosen_claims
 from tests.architectures import ARCHITECTURES
 from tests.cli.asking import said
 
@@ -75,7 +75,7 @@ def test_claims_have_a_number_or_a_reason(trained):
     store_result(models[0], binds, True)  # claims about binding are asked of no other network
 
     def judged(only):
-        return {claim.id: judge(claim, models, "") for claim in chosen(only)}
+        return {claim.id: judge(claim, models, "") for claim in chosen_claims(only)}
 
     attention = judged("attention")
     for found in (attention, judged("probes"), judged("accuracies")):

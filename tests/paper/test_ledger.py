@@ -13,7 +13,7 @@ from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, networks_of, store_result
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
-from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
+from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen_claims, ledger, ledger_document
 from assignadd.report.first_screen import QUESTIONS, answers
 from assignadd.runs.folder import Run, shipped
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
@@ -118,14 +118,14 @@ def test_words_in_back_quotes_end():
 
 
 def test_one_claim_or_one_label_can_be_chosen():
-    assert [c.id for c in chosen("qk2-identity")] == ["qk2-identity"]
-    assert {c.label for c in chosen("late")} == {"late"} and chosen(None) == CLAIMS
+    assert [c.id for c in chosen_claims("qk2-identity")] == ["qk2-identity"]
+    assert {c.label for c in chosen_claims("late")} == {"late"} and chosen_claims(None) == CLAIMS
     own = Claim("own-number", "ours", "", "", lambda network: None, AtLeast(0))
-    assert chosen("own", [own]) == (own,) and chosen(None, [own]) == (*CLAIMS, own)
-    assert {c.id for c in chosen("late-variable-qk1")} == {"late-variable-qk1"}
-    assert len(chosen("circuit-needs")) == 5
+    assert chosen_claims("own", [own]) == (own,) and chosen_claims(None, [own]) == (*CLAIMS, own)
+    assert {c.id for c in chosen_claims("late-variable-qk1")} == {"late-variable-qk1"}
+    assert len(chosen_claims("circuit-needs")) == 5
     with pytest.raises(ConfigError, match="only = 'x': expected the id or label"):
-        chosen("x")
+        chosen_claims("x")
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_the_papers_network_shows_its_published_numbers(paper_run):
 
 
 def test_a_neuron_that_the_paper_names_is_asked_of_its_network_alone():
-    named = chosen("fourier-neuron-70")[0]
+    named = chosen_claims("fourier-neuron-70")[0]
     assert judge(named, [network(handmade(PRESETS["authors"]))], "").verdict == UNTESTABLE
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from assignadd.ledger.claim import by_interval, find, judge
+from assignadd.ledger.claim import find, judge, rule_in_words
 from assignadd.network import networks_of
-from assignadd.paper.ledger import CLAIMS, chosen, paper_network
+from assignadd.paper.ledger import CLAIMS, chosen_claims, paper_network
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import TRAINING, paper_statements
 from assignadd.paper.theory.theorem import Setting
@@ -32,9 +32,9 @@ def test_a_stored_record_has_the_sentences_and_rules_of_its_claim(id):
     """So that a claim that was changed is measured again."""
     record, claim = find(paper_network().records, id), ASKED[id]
     assert (record.label, record.claim, record.paper) == (claim.label, claim.claim, claim.paper)
-    assert record.rule == by_interval(claim.rule) and record.checkpoints and record.seeds == 1
+    assert record.rule == rule_in_words(claim.rule) and record.checkpoints and record.seeds == 1
     assert [(r.id, r.says, r.rule) for r in record.readings] == [
-        (r.id, r.says, by_interval(r.rule)) for r in claim.readings
+        (r.id, r.says, rule_in_words(r.rule)) for r in claim.readings
     ]
 
 
@@ -61,5 +61,5 @@ def test_the_papers_checkpoints_say_so(paper_run):
     assert paper_run.manifest.sources.items() <= paper_network().sources.items()
     models, _ = networks_of(paper_run)
     for id in (*AT_THE_LAST, *AT_THE_SPIKES):
-        found, stored = judge(*chosen(id), models, ""), find(paper_network().records, id)
+        found, stored = judge(*chosen_claims(id), models, ""), find(paper_network().records, id)
         assert (found.verdict, found.value) == (stored.verdict, pytest.approx(stored.value, abs=0.002)), id

@@ -19,23 +19,22 @@ PATTERNS = {
     "attn_l1_num_to_prev": "In layer 1 an assigned number attends to the variable before it",
     "attn_l2_equal_to_values": "In layer 2 `=` attends to the two numbers to be added",
 }
-# The sequences that a rate is over: all, or those that training could show. `routings_of` has a pair of routings in
-# this order for each type of sequences, which is their number of variables.
-ALL, TRAINED = 0, 1
 
 
-def rates_by_type(network: Network, name: str, sequences: int) -> list[float]:
-    """A rate or an attention mass for each type of sequences; `sequences` is ALL or TRAINED.
+def rates_by_type(network: Network, name: str, trained: bool = False) -> list[float]:
+    """A rate or an attention mass for each type of sequences, which is their number of variables.
 
-    Raises `NotDefined` where the architecture lacks the measure.
+    It is over all sequences of the type or, if `trained`, over those that training could show. Raises `NotDefined`
+    where the architecture lacks the measure.
     """
     require_column(network.config, f"{name} (1-var)")
-    return [routings[sequences][name].item() for routings in routings_of(network).values()]
+    routings = [of_type.as_in_training if trained else of_type.all for of_type in routings_of(network).values()]
+    return [routing[name].item() for routing in routings]
 
 
-def rate(network: Network, pattern: str, sequences: int) -> Measured:
-    """The share of sequences with an attention pattern, all types together; `sequences` is ALL or TRAINED."""
-    rates = rates_by_type(network, pattern, sequences)
+def rate(network: Network, pattern: str, trained: bool = False) -> Measured:
+    """The share of sequences with an attention pattern, all types together; `trained` as in `rates_by_type`."""
+    rates = rates_by_type(network, pattern, trained)
     return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
 
 
@@ -44,7 +43,7 @@ def lowest_rate(network: Network, names: Collection[str]) -> Measured:
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
-    lowest = min(min(rates_by_type(network, name, ALL)) for name in names)
+    lowest = min(min(rates_by_type(network, name)) for name in names)
     return Measured.share(lowest * network.n, network.n, "sequences")
 
 
@@ -54,9 +53,9 @@ def qk1_effect(network: Network, effect: str) -> Measured:
 
 
 def previous_position_wins(network: Network, excluded: Collection[Excluded], first_row: int = 1) -> Measured:
-    """The share of positions whose best key under QK1, by position alone, is the previous position.
+    """The share of positions from `first_row` on whose best key under QK1, by position alone, is the previous position.
 
-    Keys in `excluded`, such as the position itself, do not compete. Positions before `first_row` are not asked.
+    Keys in `excluded`, such as the position itself, are not compared.
     """
     share = scores.qk1_num_to_prev_var(network.stack, excluded, first_row).item()
     return Measured.exactly(share, network.config.task.prefix - first_row, "positions")
@@ -75,9 +74,9 @@ MASS = partial(lowest_rate, names=["mass_l2_equal_to_values"])
 MECHANISM = (
     *(
         Claim(name.replace("_", "-"), "attention", f"{says} more than to any other position.",
-              "consistent", partial(rate, pattern=name, sequences=ALL), AtLeast(0.99),
+              "consistent", partial(rate, pattern=name), AtLeast(0.99),
               readings=(Reading("training-law", "In sequences that training could show.", AtLeast(0.99),
-                                partial(rate, pattern=name, sequences=TRAINED)),))
+                                partial(rate, pattern=name, trained=True)),))
         for name, says in PATTERNS.items()
     ),
     Claim("attention-mass", "attention",
