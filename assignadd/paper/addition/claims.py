@@ -14,7 +14,13 @@ from assignadd.measures.addition import Waves, filtered_of, waves_of
 from assignadd.measures.probes import answer_probes_of
 from assignadd.model.architecture import LAST_MLP, RELU, require
 from assignadd.network import Network
-from assignadd.paper.addition.similarity import PAIRS_OF_TYPES, Cosine, across_types_of, against_ov2_of, on_template_of
+from assignadd.paper.addition.similarity import (
+    PAIRS_OF_TYPES,
+    CosineSummary,
+    across_types_of,
+    against_ov2_of,
+    on_template_of,
+)
 from assignadd.paper.generalisation.claims import VARIABLES
 from assignadd.stats import AtLeast, AtMost, Measured
 
@@ -33,8 +39,8 @@ def over_all_pairs(number: Callable[[Network], Tensor]) -> Measure:
 def pairs_it_gets_wrong(network: Network) -> str:
     """How many pairs of numbers the circuit adds wrongly, and the first twelve of them, in words."""
     wrong = [f"{n}+{m}" for n, m in addition.wrong_pairs(network.stack)[0]]
-    examples = f", {', '.join(wrong[:12])}" if wrong else ""
-    return f"wrong on {len(wrong)} pairs{examples}{' and more' if len(wrong) > 12 else ''}"
+    words = ", ".join([f"wrong on {len(wrong)} pairs", *wrong[:12]])
+    return f"{words} and more" if len(wrong) > 12 else words
 
 
 def has_two_variables(network: Network) -> bool:
@@ -51,28 +57,28 @@ def probe(network: Network, stage: str, same_pairs: bool = False) -> Measured | 
     if not has_two_variables(network):
         return None
     probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
-    if stage not in probes.stages:
+    if stage not in probes.stages:  # raises `NotDefined`
         require(network.config, f"a probe {stage}", LAST_MLP, RELU)
     accuracy = probes.test[0, probes.stages.index(stage)].item()
     unit = "sequences" if same_pairs else "held-out pairs"
     return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)
 
 
-def mean_cosine(summary_of: Callable[[Network], Cosine], over_all_values: bool = False) -> Measure:
-    """The measure that has the mean of `summary_of(network)`, the mean and spread of cosines between pairs of vectors.
+def mean_cosine(summary_of: Callable[[Network], CosineSummary], over_all_values: bool = False) -> Measure:
+    """The measure of a mean cosine between pairs of vectors, those that `summary_of(network)` summarises.
 
-    Its interval is that of a mean over random sequences; with `over_all_values`, of a fixed template, it is exact. It
-    is None for a task without sums of two variables.
+    Its interval is that of a mean over random sequences; with `over_all_values`, for cosines over all pairs of values
+    on a fixed template, it is exact. The measure is None for a task without sums of two variables.
     """
 
     def measured_mean(network: Network) -> Measured | None:
         if not has_two_variables(network):
             return None
-        cosine = summary_of(network)
-        mean, n = cosine.mean.item(), int(cosine.n)
+        cosines = summary_of(network)
+        mean, n = cosines.mean.item(), int(cosines.n)
         if over_all_values:
             return Measured.exactly(mean, n, "pairs of vectors")
-        return Measured.mean(mean, cosine.std.item(), n, "pairs of vectors")
+        return Measured.mean(mean, cosines.std.item(), n, "pairs of vectors")
 
     return measured_mean
 

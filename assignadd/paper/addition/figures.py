@@ -33,7 +33,10 @@ B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
 
 @dataclass(frozen=True)
 class CosineSimData(FigureData):
-    """Mean and standard deviation over pairs of vectors; columns in the order of A_KINDS and B_KINDS."""
+    """Mean and standard deviation of the cosines in each row of the panels (a) and (b).
+
+    Columns are in the order of A_KINDS and B_KINDS.
+    """
 
     a_rows: list[str]
     a_mean: np.ndarray  # (rows, 2)
@@ -57,11 +60,13 @@ def cosine_sim_data(
     residuals = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
     outputs = {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
     b_rows = residuals | outputs
-    return CosineSimData(list(a_rows), *_first_model(a_rows.values()), list(b_rows), *_first_model(b_rows.values()))
+    a_mean, a_std = _means_and_deviations(a_rows.values())
+    b_mean, b_std = _means_and_deviations(b_rows.values())
+    return CosineSimData(list(a_rows), a_mean, a_std, list(b_rows), b_mean, b_std)
 
 
-def _first_model(rows: Iterable[Matching | Shuffles]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the first model's cosines, (rows, kinds) each."""
+def _means_and_deviations(rows: Iterable[Matching | Shuffles]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of the first model's cosines, (rows, kinds) each."""
     mean = np.array([[float(cosine.mean[0]) for cosine in row] for row in rows])
     std = np.array([[float(cosine.std[0]) for cosine in row] for row in rows])
     return mean, std

@@ -24,7 +24,7 @@ PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))  # types of sequences, by the number o
 CONTEXTS = 2000  # sequences of each type; cosines vary little between sequences
 
 
-class Cosine(NamedTuple):
+class CosineSummary(NamedTuple):
     """Mean and standard deviation of cosines over pairs of vectors, and the number of pairs, for each model."""
 
     mean: Float[Tensor, " M"]
@@ -33,21 +33,18 @@ class Cosine(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """Cosines between sequences of different types that add the same two values in the same slots, or different ones.
+    """Cosines between sequences of two types (figure cosine_sim_combined a)."""
 
-    A pair of values and its mirror image are not different (figure cosine_sim_combined a).
-    """
-
-    matched: Cosine
-    mismatched: Cosine
+    matched: CosineSummary  # both add the same two values in the same slots
+    mismatched: CosineSummary  # they add different values; n + m and m + n are not different
 
 
 class Shuffles(NamedTuple):
     """Cosines of a vector at `=` with OV2(a) + OV2(b)."""
 
-    matched: Cosine  # a and b are the two values of the sequence
-    second_shuffled: Cosine  # b is that of another sequence (baseline of the paper's code)
-    both_shuffled: Cosine  # a and b are those of two other sequences
+    matched: CosineSummary  # a and b are the two values of the sequence
+    second_shuffled: CosineSummary  # b is that of another sequence (baseline of the paper's code)
+    both_shuffled: CosineSummary  # a and b are those of two other sequences
 
 
 class AgainstOV2(NamedTuple):
@@ -110,7 +107,8 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
         lengths = (ov2.unsqueeze(1) + ov2).norm(dim=-1).clamp(min=1e-12)
         cosines_by_model.append((products[:, sequence, a] + products[:, sequence, b]) / lengths[a, b])  # (2, 3, B)
     cosines = torch.stack(cosines_by_model, 2)  # (vectors, shuffles, M, B)
-    return AgainstOV2(*(Shuffles(*map(_summary, of_vector)) for of_vector in cosines))
+    residual, attention_output = [Shuffles(*map(_summary, of_shuffles)) for of_shuffles in cosines]
+    return AgainstOV2(residual, attention_output)
 
 
 def on_template(stack: Stack) -> Matching:
@@ -135,22 +133,22 @@ def on_template(stack: Stack) -> Matching:
     mean = (total - excluded.sum(1)) / n
     mean_square = (((u.mT @ u) * (v.mT @ v)).sum((1, 2)) - excluded.square().sum(1)) / n
     deviation = (mean_square - mean**2).clamp(min=0).sqrt()
-    return Matching(_summary(matched), Cosine(mean, deviation, torch.full_like(mean, n, dtype=torch.int64)))
+    return Matching(_summary(matched), CosineSummary(mean, deviation, torch.full_like(mean, n, dtype=torch.int64)))
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
-    """The residual of `=` before MLP2, (M, B, d)."""
+    """The residual of `=` before MLP2 in each sequence, (M, B, d)."""
     return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
 
 
-def _summary(cosines: Float[Tensor, "M B"], counted: Bool[Tensor, "#M B"] | None = None) -> Cosine:
+def _summary(cosines: Float[Tensor, "M B"], counted: Bool[Tensor, "#M B"] | None = None) -> CosineSummary:
     """Mean, standard deviation and number of each model's cosines: of those marked in `counted`, of all for None."""
     counted = torch.ones_like(cosines, dtype=torch.bool) if counted is None else counted
     weight = counted.expand_as(cosines).to(cosines.dtype)  # (M, B): 1 where it counts, 0 elsewhere
     n = weight.sum(-1)  # (M,)
     mean = (cosines * weight).sum(-1) / n
     variance = ((cosines - mean[:, None]).square() * weight).sum(-1) / (n - 1)
-    return Cosine(mean, variance.sqrt(), n.long())
+    return CosineSummary(mean, variance.sqrt(), n.long())
 
 
 @per_network()

@@ -197,7 +197,8 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
     ax.set_aspect("equal")
     bar(image, ax, "attention score", extend="both")
 
-    def span(group: str) -> tuple[float, float]:  # the first and the last cell of a group, as drawn
+    def span(group: str) -> tuple[float, float]:
+        """The first and the last cell of a group of embeddings, as drawn."""
         first, last = data.rows(group)
         return float(starts[first]), float(starts[last + 1] - 1)
 
@@ -210,14 +211,14 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
 def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     """Writes names along both axes: of every tenth number, of other embeddings, and of the groups.
 
-    `starts` is where each row is drawn, (C + 1,).
+    `starts` is where each row is drawn and where the last one ends, (C + 1,).
     """
     first_position, last_position = data.rows("positions")
     T = last_position - first_position + 1
     tokens = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars]]
     names = [*tokens, *map(str, range(T))]  # of all rows
     shown_positions = thinned(T, 12)
-    named_rows = [  # with the number of rows from one name to the next
+    named_rows = [  # pairs: a row that is named, and the number of rows to the next one
         *((number, 10) for number in range(0, data.modulus, 10)),
         *((token, 1) for token in range(data.modulus, len(tokens))),
         *((first_position + t, shown_positions.step) for t in shown_positions),
@@ -231,9 +232,9 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
         label.set_rotation(90 if len(names[row]) > apart else 0)
     for group in ("numbers", "variables", "positions"):
         first, last = data.rows(group)
-        at = (starts[first] + starts[last + 1] - 1) / 2
-        ax.text(at, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
-        ax.text(-0.06, at, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
+        middle = (starts[first] + starts[last + 1] - 1) / 2
+        ax.text(middle, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
+        ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
     for edge in (data.modulus, data.rows("variables")[0], first_position):  # lines between the groups
         ax.axhline(starts[edge] - 0.5, color=palette.RULE, linewidth=0.5)
         ax.axvline(starts[edge] - 0.5, color=palette.RULE, linewidth=0.5)
@@ -257,7 +258,7 @@ class QK0PosAndQK1Data(FigureData):
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
     """The first model's scores between positions in layer 1, and between copied variables in layer 2.
 
-    For position i, the keys that are compared are those before it, but for i - 2.
+    The keys that are compared for position i are the positions before it without i - 2.
     """
     model = stack.models(0)
     positions = qk1_positions(model)[0].numpy(force=True)

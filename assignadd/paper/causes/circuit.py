@@ -47,7 +47,7 @@ REMOVED = (QK1_EQUALS, QK1_NUMBERS, QK1_VARIABLES, QK1_POSITIONS, QK2_IDENTITY)
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a network: masks of the entries of its tables, and whether the residual is read (`around`)."""
+    """What is kept of a network: masks of the entries of its tables, and whether the last layer's residual is read."""
 
     qk1: Bool[Tensor, "C C"]
     """Scores of layer 1, (query row, key row)."""
@@ -60,7 +60,7 @@ class Kept:
     """Rows whose output in layer 2 is kept: embeddings (C), what layer 1 wrote (C)."""
     frequencies: Bool[Tensor, " F"]
     """Frequencies of OV2(e_n) that are kept; the constant is always kept."""
-    around: bool = True
+    residual: bool = True
     """Whether MLP2 also reads the residual of `=` from before layer 2, and the unembedding that from before MLP2."""
 
 
@@ -108,7 +108,8 @@ class Blocks:
 
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
-        ones, C = partial(torch.ones, dtype=torch.bool), self.C
+        ones = partial(torch.ones, dtype=torch.bool)  # masks that keep all entries
+        C = self.C
         return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
 
 
@@ -117,7 +118,7 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
     blocks = Blocks(task)
     whole = blocks.everything(len(frequencies))
     number_outputs = torch.cat([blocks.numbers, blocks.none])
-    section_5 = Kept(blocks.qk1_named, blocks.variables, blocks.identity, number_outputs, frequencies, around=False)
+    section_5 = Kept(blocks.qk1_named, blocks.variables, blocks.identity, number_outputs, frequencies, residual=False)
     return {
         WHOLE: whole,
         SECTION_5: section_5,
@@ -152,7 +153,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
         key_rows=key_rows,
         queries_2=equal_rows @ full.QK2,
         scores_2=torch.cat([scores_of_copies, scores_of_equals.sum(1, keepdim=True)], 1),  # (2C, C + 1)
-        outputs=torch.cat([equal_rows * keep.around, values]),  # (3C + 1, d)
+        outputs=torch.cat([equal_rows * keep.residual, values]),  # (3C + 1, d)
     )
 
 
@@ -165,14 +166,19 @@ def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[T
     logits = []
     for chunk in tokens.split(CHUNK):
         activations = network.forward(weights, chunk, tables)
-        from_neurons = activations.neurons @ activations.read_out
-        logits.append(activations.logits_by_read_out if keep.around else from_neurons)
+        if keep.residual:
+            logits.append(activations.logits_by_read_out)
+        else:
+            logits.append(activations.neurons @ activations.read_out)
     return torch.cat(logits)
 
 
 @dataclass(frozen=True)
 class CircuitAlone:
-    """Which sequences of each set, the same in all rows, are answered correctly with parts kept or removed."""
+    """Which sequences of each evaluation set a network answers correctly with parts kept or removed.
+
+    There is a row for each choice of parts; all rows have the same sequences.
+    """
 
     names: list[str]
     """What is kept or removed in each row."""
@@ -184,13 +190,13 @@ class CircuitAlone:
         """The number of sequences of each set."""
         return self.correct.shape[2]
 
-    def answers(self, name: str) -> np.ndarray:
+    def correct_in(self, name: str) -> np.ndarray:
         """Which sequences are answered correctly in the row `name`, (sets, sequences)."""
         return self.correct[self.names.index(name)]
 
     def accuracy(self, name: str) -> np.ndarray:
         """The accuracy on each set in the row `name`, (sets,)."""
-        return self.answers(name).mean(1)
+        return self.correct_in(name).mean(1)
 
     def with_variables(self, n_vars: int) -> np.ndarray:
         """Which sets have sums with `n_vars` variables, (sets,)."""
@@ -198,7 +204,8 @@ class CircuitAlone:
 
     def relative(self, name: str) -> float:
         """Faithfulness of the parts kept in the row `name`: their mean accuracy divided by the whole network's."""
-        return float(self.accuracy(name).mean() / max(self.accuracy(WHOLE).mean(), 1 / self.n))  # not by 0
+        accuracy_of_whole = max(self.accuracy(WHOLE).mean(), 1 / self.n)  # not 0
+        return float(self.accuracy(name).mean() / accuracy_of_whole)
 
 
 def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:

@@ -52,10 +52,16 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy of the parts kept in `row`, as a share of the network's, on all sets or with `n_vars` variables."""
+    """The accuracy of the parts kept in `row` divided by the network's, on all sets or on those with `n_vars` variables.
+
+    None where the network answers no sequence correctly.
+    """
     alone = circuit.circuit_alone_of(network)
-    sets = slice(None) if n_vars is None else alone.with_variables(n_vars)
-    return paired_share(alone.answers(row)[sets].ravel(), alone.answers(circuit.WHOLE)[sets].ravel(), SEQUENCES)
+    of_parts, of_network = alone.correct_in(row), alone.correct_in(circuit.WHOLE)  # (sets, sequences) each
+    if n_vars is not None:
+        chosen_sets = alone.with_variables(n_vars)
+        of_parts, of_network = of_parts[chosen_sets], of_network[chosen_sets]
+    return paired_share(of_parts.ravel(), of_network.ravel(), SEQUENCES)
 
 
 def faithfulness_in_words(network: Network, row: str) -> str:
@@ -65,17 +71,17 @@ def faithfulness_in_words(network: Network, row: str) -> str:
     return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
 
 
-def lowest_set(network: Network, row: str, n_vars: int) -> Measured | None:
+def lowest_accuracy(network: Network, row: str, n_vars: int) -> Measured | None:
     """The lowest accuracy with the parts of `row` kept, of any set with `n_vars` variables; None without such a set."""
     alone = circuit.circuit_alone_of(network)
-    counts = alone.answers(row)[alone.with_variables(n_vars)].sum(1)
+    counts = alone.correct_in(row)[alone.with_variables(n_vars)].sum(1)  # of right answers, for each of these sets
     return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None
 
 
 def loss_without(network: Network, removed: str) -> Measured | None:
-    """The largest loss of accuracy of any set where one part, a row of `CircuitAlone`, is removed."""
+    """The largest loss of accuracy on any set where one part is removed; `removed` is a row of `CircuitAlone`."""
     alone = circuit.circuit_alone_of(network)
-    by_set = zip(alone.answers(circuit.WHOLE), alone.answers(removed), strict=True)
+    by_set = zip(alone.correct_in(circuit.WHOLE), alone.correct_in(removed), strict=True)
     return highest(Measured.paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
 
 
@@ -137,7 +143,7 @@ def _faithful_claim(
     `row` is a row of `CircuitAlone`, and `subject` says in words what it keeps.
     """
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
-    literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_set, row=row, n_vars=0))
+    literals = Reading("literals", "They add two literals.", FAITHFUL, partial(lowest_accuracy, row=row, n_vars=0))
     return Claim(id, label, says, paper, partial(faithfulness, row=row), FAITHFUL, f"{comment} {LOWEST_SET}",
                  detail=partial(faithfulness_in_words, row=row), readings=(*readings, literals))  # fmt: skip
 
@@ -148,7 +154,7 @@ CIRCUIT_ALONE = (
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
               "network's frequencies, and MLP2.",
               (Reading("two-variables", "They add two variables.", FAITHFUL,
-                       partial(lowest_set, row=circuit.SECTION_5, n_vars=2)),)),
+                       partial(lowest_accuracy, row=circuit.SECTION_5, n_vars=2)),)),
     _faithful_claim("circuit-section-7", BLOCK_7, circuit.SECTION_7,
               f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
               "The embedding of the last position alone is used, without that of the token `=`."),

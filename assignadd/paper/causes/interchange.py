@@ -103,11 +103,12 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
 
 
 def query_pairs(task: Task, base: Tensor, unrelated: Tensor) -> Pairs:
-    """Pairs whose hybrid is the base with other assigned variables in its operand slots, in none that is banned for it.
+    """Pairs whose hybrid is the base with each variable operand replaced by another variable.
 
-    The source is made from an `unrelated` prompt for each base: its variables are renamed, such that its operands are
-    the hybrid's variables in the same slots. It must have as many variable operands as the base; if they are in other
-    slots, its operands are exchanged.
+    The new variables are assigned in the base, and are not banned from their slots. The source is made from an
+    `unrelated` prompt for each base: its variables are renamed, such that its operands are the hybrid's variables in
+    the same slots. The prompt must have as many variable operands as the base; if they are in other slots, its operands
+    are exchanged.
     """
     slots = list(operand_slots(task))
     is_variable = roles(task, base).is_variable  # (B, 2)
@@ -160,7 +161,7 @@ class Side(NamedTuple):
     before: Float[Tensor, "B T d"]
     """The residual of every position before the last layer."""
     layer_1: Float[Tensor, "B T d"]
-    """What layer 1 wrote into it."""
+    """What layer 1 wrote into that residual."""
 
 
 Exchange = Callable[[LastLayer, Side, Side], Float[Tensor, "B N"]]
@@ -181,7 +182,9 @@ def query_in_qk2(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B
     return layer.logits(base.before[:, -1] + layer.attention_output(pattern, base.before))
 
 
-def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int = 0) -> Float[Tensor, "B N"]:
+def output_from_value(
+    layer: LastLayer, base: Side, source: Side, operand: str, earlier: int = 0
+) -> Float[Tensor, "B N"]:
     """The exchange of layer 2's output at `=` from the position `earlier` places to the left of an operand's value."""
     outputs = []
     for side in (base, source):
@@ -195,7 +198,7 @@ def value(layer: LastLayer, base: Side, source: Side, operand: str, earlier: int
     return layer.logits(base.trace.resid_mid + (of_source - of_base))
 
 
-def values(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
+def layer_2_output(layer: LastLayer, base: Side, source: Side) -> Float[Tensor, "B N"]:
     """The exchange of layer 2's output at `=`."""
     return layer.logits(base.trace.resid_mid + (source.trace.attention_output - base.trace.attention_output))
 
@@ -210,17 +213,17 @@ EXCHANGES: dict[str, Exchange] = {
     "binding tag": partial(layer_1_output, at=("assigned",)),
     "operand query": partial(layer_1_output, at=("equals",)),
     "query in QK2": query_in_qk2,
-    "first value": partial(value, operand="first"),
-    "second value": partial(value, operand="second"),
-    "values": values,
+    "first value": partial(output_from_value, operand="first"),
+    "second value": partial(output_from_value, operand="second"),
+    "values": layer_2_output,
     "sum": mlp2_output,
 }
 ELSEWHERE: dict[str, Exchange] = {
     "binding tag": partial(layer_1_output, at=("variables",)),
     "operand query": partial(layer_1_output, at=("first", "second")),
     "query in QK2": partial(layer_1_output, at=("first", "second")),
-    "first value": partial(value, operand="first", earlier=1),
-    "second value": partial(value, operand="second", earlier=1),
+    "first value": partial(output_from_value, operand="first", earlier=1),
+    "second value": partial(output_from_value, operand="second", earlier=1),
     "values": partial(layer_1_output, at=("equals",)),
     "sum": partial(layer_1_output, at=("equals",)),
 }
@@ -289,7 +292,9 @@ class Interchange:
         layer = LastLayer(model)
         task = model.config.task
         outcomes = {}
-        for name in [name for name in defined_alignments(model.config) if name in exchanges]:
+        for name in defined_alignments(model.config):
+            if name not in exchanges:
+                continue
             pairs = self.pairs[name]
             hits = answers_after(layer, exchanges[name], pairs) == pairs.answer
             outcomes[name] = Outcome(hits, count_variables(task, pairs.base), count_variables(task, pairs.source))

@@ -138,7 +138,7 @@ def trajectory_at(network: Network, column: str, steps: Steps) -> list[float]:
     return [values[step] for step in steps]
 
 
-def in_order(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
+def learning_delay(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
     """Steps from learning the `earlier` sets to learning the `later` ones (`skill_delay`), negative in other order."""
     return skill_delay(curves_of(network), earlier, later)
 
@@ -263,10 +263,10 @@ TAUGHT = (
 PHASES = (
     Claim("addition-first-train", "section 1",
           "Trained sums of literals are learned before trained sums with variables (steps between the onsets).",
-          "prior to", along(in_order, [TRAINED_LITERALS], TRAINED_SETS), AtLeast(1), ONSET),
+          "prior to", along(learning_delay, [TRAINED_LITERALS], TRAINED_SETS), AtLeast(1), ONSET),
     Claim("addition-first-held-out", "section 1",
           "Held-out sums of literals are learned before held-out sums with variables (steps between the onsets).",
-          "prior to", along(in_order, [ADDITION_SET], HELD_OUT_SETS), AtLeast(1), ONSET),
+          "prior to", along(learning_delay, [ADDITION_SET], HELD_OUT_SETS), AtLeast(1), ONSET),
     Claim("addition-independent", "section 1",
           "Addition is learned independently: accuracy on held-out sums of literals is 95 % before the first spike.",
           "near-perfect", before_binding(ADDITION_SET), AtLeast(0.95), NEVER_BIND, if_binding=False,
@@ -278,7 +278,7 @@ PHASES = (
           "three", along(number_of_phases), AtLeast(3)),
     Claim("binding-before-refinement", "progress_measures",
           "Sums with variables in trained slots are learned before sums with banned slots (steps between onsets).",
-          "in this order", along(in_order, TRAINED_SETS, REFINEMENT_SETS), AtLeast(1),
+          "in this order", along(learning_delay, TRAINED_SETS, REFINEMENT_SETS), AtLeast(1),
           f"{ONSET} Both have trained pairs of numbers."),
     Claim("circuit-in-first-phase", "progress_measures",
           "The OV-MLP circuit adds 95 % of all pairs before the first spike.",

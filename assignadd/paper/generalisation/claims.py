@@ -49,9 +49,10 @@ def slug(name: str) -> str:
 
 
 def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
-    """The accuracy that a network achieves on a set: the median over its last evaluations; None for None.
+    """The accuracy that a network achieves on a set: the median of its accuracies at the last evaluations.
 
-    The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers.
+    The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers. None
+    for None, which stands for a set without sequences.
     """
     if accuracy is None:
         return None
@@ -122,12 +123,13 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
     for begin in steps[steps <= steps[-1] - WINDOW]:
         is_in_window = (steps >= begin) & (steps <= begin + WINDOW)
         if steps[is_in_window][-1] - begin >= WINDOW / 2:
-            lowest_by_window.append(min(float(np.median(curves.accuracy[name][is_in_window])) for name in names))
+            medians = [float(np.median(curves.accuracy[name][is_in_window])) for name in names]
+            lowest_by_window.append(min(medians))
     return max(lowest_by_window, default=None)
 
 
 def six_sets_in_best_window(curves: Curves) -> Measured | None:
-    """The lowest of the six test sets in the best 1,000 steps of a training, by its recorded evaluations."""
+    """The accuracy on the lowest of the six test sets in the best 1,000 steps of a training; None as above."""
     best = in_best_window(curves, SIX_SETS)
     return None if best is None else Measured.exactly(best, 1, "network")
 

@@ -49,7 +49,9 @@ def accuracies_caption(data: AccuraciesData) -> str:
             reached = data.steps[data.accuracy[:, data.sets.index(name)] >= REACHED]  # steps
             first_times.append(f"{words} at step {reached[0]:,}" if len(reached) else f"{words} never")
     last = data.accuracy[-1]  # (sets,)
-    lowest = "every set" if last.min() == last.max() else f"the lowest set, '{LABELS[data.sets[last.argmin()]]}',"
+    lowest = f"the lowest set, '{LABELS[data.sets[last.argmin()]]}',"
+    if last.min() == last.max():
+        lowest = "every set"
     return (
         f"Sums as trained are first right nine times in ten: {', '.join(first_times)}. At the end, step "
         f"{data.steps[-1]:,}, {lowest} is at {last.min():.3f}."
@@ -91,14 +93,14 @@ def census_data(populations: Populations) -> CensusData:
     seeds = populations.seeds
     onsets = [[getattr(seed.phases, skill) for seed in seeds] for skill, _ in SKILLS]
     late_variables = [seed.late_variable for seed in seeds if seed.binds]
-    late = [(f"{last.variable} {last.slot}", last.banned) for last in late_variables if last is not None]
+    is_banned_by_name = [(f"{late.variable} {late.slot}", late.banned) for late in late_variables if late is not None]
     return CensusData(
         steps=max(int(seed.curves.steps[-1]) for seed in seeds),
         onsets=np.array([[NEVER if onset is None else onset.step for onset in of_skill] for of_skill in onsets]),
         binds=np.array([seed.binds for seed in seeds]),
         final=np.array([[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]),
-        late=[name for name, _ in late],
-        banned=sorted({name for name, is_banned in late if is_banned}),
+        late=[name for name, _ in is_banned_by_name],
+        banned=sorted({name for name, is_banned in is_banned_by_name if is_banned}),
         name=populations.name(),
     )
 

@@ -77,7 +77,7 @@ def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
     return Measured.over_evaluations_and_pairs(shares, seed.n_doubles)
 
 
-def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
+def learning_delay(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
     """The measure of the steps from when a seed learned the `earlier` sets to when it learned the `later` ones."""
     return lambda seed: skill_delay(seed.curves, earlier, later)
 
@@ -98,6 +98,7 @@ def _every(
     """
 
     def restricted(measure: SeedMeasure) -> SeedMeasure:
+        """The measure for seeds that the claim is about, None for others."""
         return lambda seed: measure(seed) if seed.binds or not only_binding else None
 
     return Claim(
@@ -151,13 +152,13 @@ INITIALISATIONS = (
 ORDER = (
     _every("every-seed-addition-first-train", "section 1",
            "In every seed that binds, trained sums of literals are learned before those with variables (95 %).",
-           "prior to", in_order(["0-var train"], TRAINED_SETS), AtLeast(1)),
+           "prior to", learning_delay(["0-var train"], TRAINED_SETS), AtLeast(1)),
     _every("every-seed-addition-first-held-out", "section 1",
            "In every seed that binds, held-out sums of literals are learned before those with variables (95 %).",
-           "prior to", in_order([ADDITION_SET], HELD_OUT_SETS), AtLeast(1)),
+           "prior to", learning_delay([ADDITION_SET], HELD_OUT_SETS), AtLeast(1)),
     _every("every-seed-binding-first", "progress_measures",
            "In every seed that learns both, variables are learned in trained slots before banned slots (95 %).",
-           "in this order", in_order(TRAINED_SETS, REFINEMENT_SETS), AtLeast(1), "Both have trained pairs of numbers."),
+           "in this order", learning_delay(TRAINED_SETS, REFINEMENT_SETS), AtLeast(1), "Both have trained pairs of numbers."),
     _every("every-seed-late-variable", "late",
            "In every seed with a variable that is learned late, it is in a banned slot.",
            "b, and k in another run", late_is_banned, AtLeast(1),
@@ -178,14 +179,16 @@ ABOUT_A_FIFTH = Between(0.175, 0.225)
 def sweep_threshold(populations: Populations, sweep: str, test: str, only_binding: bool) -> Measured | None:
     """The setting of a sweep (`fraction` or `two_var`) from which on seeds reach 95 % on a test at the end.
 
-    It is fitted to the shares of successful seeds (`stats.threshold`), with `only_binding` among those that bind. None
-    without this sweep, or where the share does not rise.
+    It is fitted to the shares of successful seeds (`stats.threshold`) among all seeds, or with `only_binding` among
+    those that bind. None without this sweep, or where the share does not rise.
     """
     population = getattr(populations, sweep)
     if population is None:
         return None
     settings, accuracy = population.finals(SWEEPS[sweep], test)  # (settings,); (settings, seeds), NaN: no network
-    counted = np.isfinite(accuracy) & (population.binds(SWEEPS[sweep]) if only_binding else True)
+    counted = np.isfinite(accuracy)
+    if only_binding:
+        counted &= population.binds(SWEEPS[sweep])
     return threshold(settings, accuracy >= SUCCESS, counted)  # NaN is no success
 
 

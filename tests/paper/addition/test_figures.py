@@ -26,7 +26,7 @@ from assignadd.paper.addition.figures import (
     probes_caption,
     probes_data,
 )
-from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Shuffles
+from assignadd.paper.addition.similarity import AgainstOV2, CosineSummary, Matching, Shuffles
 from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
@@ -35,8 +35,8 @@ PROBES = next(record for record in MECHANISM if record.label == "probes")
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 
 
-def cosine(mean: float) -> Cosine:
-    return Cosine(torch.tensor([mean, -9.0]), torch.tensor([mean / 10, -9.0]), torch.tensor([100, 100]))
+def cosine(mean: float) -> CosineSummary:
+    return CosineSummary(torch.tensor([mean, -9.0]), torch.tensor([mean / 10, -9.0]), torch.tensor([100, 100]))
 
 
 def test_cosines_come_out_in_their_rows():

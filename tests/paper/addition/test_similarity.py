@@ -11,7 +11,7 @@ from assignadd.model.forward import trace
 from assignadd.model.handmade import VALUE, handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.paper.addition.similarity import Cosine, across_types, against_ov2, on_template, random_contexts
+from assignadd.paper.addition.similarity import CosineSummary, across_types, against_ov2, on_template, random_contexts
 from assignadd.task.examples import template
 from assignadd.task.positions import roles
 from assignadd.task.splits import pair_split
@@ -137,7 +137,7 @@ def test_all_pairs_on_the_template_equal_plain_counts():
     assert torch.is_grad_enabled()
 
 
-def assert_published(found: Cosine, published: float) -> None:
+def assert_published(found: CosineSummary, published: float) -> None:
     """Four standard errors of the difference of two means over as many pairs, and the rounding of the published one."""
     error = 4 * found.std.item() * math.sqrt(2 / found.n.item()) + 0.0005
     assert abs(found.mean.item() - published) <= error, (found.mean.item(), published, error)

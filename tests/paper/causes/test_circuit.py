@@ -60,7 +60,7 @@ def test_without_the_paths_around_the_logits_are_those_of_mlp2_fed_by_attention_
     model, blocks = Transformer.from_stack(STACK, 0).requires_grad_(False), "blocks.1."
     attention = model.run_with_cache(TOKENS[0])[1][f"{blocks}hook_attn_out"][:, -1]
     neurons = (attention @ STACK[f"{blocks}mlp.W_in"][0]).relu()
-    assert torch.allclose(changed(around=False), neurons @ STACK[f"{blocks}mlp.W_out"][0] @ STACK.W_U[0], atol=1e-8)
+    assert torch.allclose(changed(residual=False), neurons @ STACK[f"{blocks}mlp.W_out"][0] @ STACK.W_U[0], atol=1e-8)
 
 
 def test_frequencies_of_what_numbers_bring():

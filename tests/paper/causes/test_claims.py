@@ -14,7 +14,7 @@ from assignadd.paper.causes.claims import (
     faithfulness_in_words,
     interchange_accuracy,
     loss_without,
-    lowest_set,
+    lowest_accuracy,
 )
 from assignadd.stats import HOLDS
 from assignadd.task.splits import pair_split
@@ -65,7 +65,7 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     store_result(network, circuit_alone_of, CircuitAlone(list(answers), sets, correct))
     found = faithfulness(network, SECTION_5)
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
-    assert lowest_set(network, SECTION_5, 0).value == 0.5 and lowest_set(network, SECTION_5, 1) is None
+    assert lowest_accuracy(network, SECTION_5, 0).value == 0.5 and lowest_accuracy(network, SECTION_5, 1) is None
     assert loss_without(network, QK2_IDENTITY).value == 1.0 and loss_without(network, QK2_IDENTITY).n == 4
     said = faithfulness_in_words(network, SECTION_5)
     assert said.startswith("sums with 0, 1, 2 variables: 0.750 [") and ", none, 0.000 [" in said

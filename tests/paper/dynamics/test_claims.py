@@ -79,15 +79,15 @@ def numbers(measured: Measured) -> tuple[float, float, float]:
 def test_skills_are_compared_on_sets_of_the_same_kind():
     e = followed_network()
     # Trained literals are learned at step 0, which must not be read as "never"; held-out ones reach 95 % at 2,000.
-    assert numbers(along(phases.in_order, ["0-var train"], TRAINED_SETS)(e)) == (3000, 2900, 3000)
-    assert numbers(along(phases.in_order, ["0-var add-restricted"], HELD_OUT_SETS)(e)) == (1500, 1400, 1600)
-    assert numbers(along(phases.in_order, TRAINED_SETS, ["0-var train"])(e)) == (-3000, -3000, -2900)
+    assert numbers(along(phases.learning_delay, ["0-var train"], TRAINED_SETS)(e)) == (3000, 2900, 3000)
+    assert numbers(along(phases.learning_delay, ["0-var add-restricted"], HELD_OUT_SETS)(e)) == (1500, 1400, 1600)
+    assert numbers(along(phases.learning_delay, TRAINED_SETS, ["0-var train"])(e)) == (-3000, -3000, -2900)
     curves_of(e).accuracy["2-var train"][:] = 0.5
-    assert along(phases.in_order, ["0-var train"], TRAINED_SETS)(e) is None
-    assert along(phases.in_order, TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
+    assert along(phases.learning_delay, ["0-var train"], TRAINED_SETS)(e) is None
+    assert along(phases.learning_delay, TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
     last = {name: values[-1:] for name, values in curves_of(followed_network()).accuracy.items()}
     store_result(e, curves_of, Curves(STEPS[-1:], last, 10**6))  # evaluated once
-    assert along(phases.in_order, ["0-var train"], ["1-var train"])(e) is None
+    assert along(phases.learning_delay, ["0-var train"], ["1-var train"])(e) is None
 
 
 def test_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
