@@ -52,7 +52,7 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy of the parts kept in `row` divided by the network's, on all sets or on those with `n_vars` variables.
+    """The accuracy of the parts kept in `row` divided by the network's, on all sets or those with `n_vars` variables.
 
     None where the network answers no sequence correctly.
     """
