@@ -133,9 +133,10 @@ def accuracy_at(network: Network, evalset: EvalSet, step: int) -> Measured:
 
 
 def trajectory_at(network: Network, column: str, steps: Steps) -> list[float]:
-    """A column of the measured trajectory at some checkpoints."""
-    values = dict(zip(trajectory_of(network)["step"].tolist(), column_of(network, column).tolist(), strict=True))
-    return [values[step] for step in steps]
+    """The values of a column of the measured trajectory at these steps."""
+    all_steps = trajectory_of(network)["step"].tolist()
+    value_at = dict(zip(all_steps, column_of(network, column).tolist(), strict=True))
+    return [value_at[step] for step in steps]
 
 
 def learning_delay(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
@@ -144,18 +145,18 @@ def learning_delay(network: Network, earlier: Sequence[str], later: Sequence[str
 
 
 def number_of_phases(network: Network) -> Measured:
-    """The number of phases of training; the low end of its interval counts those that are no evaluation noise."""
+    """The number of phases of training; the low end of its interval leaves out those that may be evaluation noise."""
     phases = phases_of(network)
     onsets = [onset for onset in (phases.addition, phases.binding, phases.refinement) if onset is not None]
-    n_certain = sum(onset.high is not None for onset in onsets)  # None: the onset may be noise
+    n_certain = sum(onset.high is not None for onset in onsets)  # where it is None, the onset may be noise
     return Measured(value=len(onsets), low=n_certain, high=len(onsets), n=3, unit="phases looked for")
 
 
 def before_binding(set_name: str) -> Measure:
-    """The claim's measure of the accuracy on a set just before the first spike; at the end of training without one.
+    """The claim's measure of the accuracy on a set just before the first spike; at the end without a spike.
 
-    It is measured on new sequences at the last checkpoint before the spike; without one near it, it is that of the last
-    evaluation, on fewer sequences.
+    It is measured on new sequences at the last checkpoint before the spike. Without a checkpoint near the spike, it is
+    that of the last evaluation before it, on fewer sequences. None if training has a single evaluation.
     """
     evalset = next(evalset for evalset in EVAL_SETS if evalset.name == set_name)
 
@@ -167,7 +168,9 @@ def before_binding(set_name: str) -> Measure:
         if spike is None:
             return achieved(end_accuracies_of(network).get(set_name))
         steps = before_first_spike(network)
-        return accuracy_at(network, evalset, steps[0]) if steps else recorded(network, [set_name], spike.before)
+        if not steps:
+            return recorded(network, [set_name], spike.before)
+        return accuracy_at(network, evalset, steps[0])
 
     return accuracy_before_spike
 
@@ -218,8 +221,8 @@ def between_spikes(network: Network) -> Steps:
 def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
     """The share of checkpoints whose number fulfils a rule; `measured` has the number of each.
 
-    It is at least the share for which the rule holds by the interval of the number, and at most that for which it does
-    not fail.
+    The low end of its interval is the share of checkpoints at which the rule holds by the number's interval, the high
+    end the share at which it does not fail.
     """
     n = len(measured)
     by_value = [rule.verdict(Interval(number.value, number.value)) for number in measured]
@@ -232,7 +235,7 @@ def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
 def pattern_stays(network: Network, steps: Steps, pattern: str) -> Measured | None:
     """The share of these checkpoints at which the rate of an attention pattern is from 80 to 99 %.
 
-    It is the mean rate on sums with one and with two variables; None for a task without the latter.
+    The rate is the mean of those on sums with one and with two variables. None for a task without sums of two.
     """
     if len(network.types) <= 2:
         return None

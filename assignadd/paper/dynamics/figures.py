@@ -89,10 +89,10 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
             measure = SHOWN[name]
             if measure.panel != panel:
                 continue
-            width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
+            width, marker_size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
             line: Any = {"color": measure.colour, "linestyle": measure.line, "linewidth": width, "zorder": zorder}
             label = "\n".join(wrap(measure.label, 26))
-            axes.plot(data.steps, data.measures[row], label=label, **line, **dots(data.steps, size))
+            axes.plot(data.steps, data.measures[row], label=label, **line, **dots(data.steps, marker_size))
             axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
         if not axes.lines:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
@@ -139,7 +139,7 @@ def early_data(network: Network) -> EarlyData | Absent:
 
 
 def allowed_example(task: Task) -> list[int]:
-    """The tokens of figure `attention`'s sequence, with a variable that is banned from no slot if the task has one."""
+    """The tokens of figure `attention`'s sequence, with a variable that no slot bans if the task has one."""
     tokens = examples.fitted(examples.ATTENTION, task)
     vocabulary = Vocabulary(task)
     assert tokens is not None, "a network with a first spike has sums with one variable"
@@ -219,25 +219,27 @@ def late_data(network: Network) -> LateData | Absent:
     steps = window(all_steps[all_steps >= first.after], late.spike, ends)
     accuracy = columns[f"accuracy {late.variable} {late.slot}"][np.searchsorted(all_steps, steps)]
     curves = curves_of(network)
-    has_set = TWICE_BANNED in curves.accuracy  # without it, the figure has no such curve
-    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & has_set  # (evaluations,)
+    in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # (evaluations,)
+    if TWICE_BANNED in curves.accuracy:
+        twice_banned_steps, twice_banned = curves.steps[in_window], curves.accuracy[TWICE_BANNED][in_window]
+    else:  # the task has no such sums, and the figure no such curve
+        twice_banned_steps, twice_banned = curves.steps[:0], np.zeros(0)
     stack = network.checkpoints(steps.tolist())
     other_letters = [letter for letter in task.variables if letter != late.variable]
-    compared = sorted([late.variable, *other_letters[:4]])  # in (c)
+    compared = sorted([late.variable, *other_letters[:4]])  # the variables in (c)
     parts = qk1_equals_parts(network.checkpoints(ends)).numpy(force=True)  # (2, 2, V)
     return LateData(
         steps=steps, variable=late.variable, slot=late.slot, letters=list(task.variables),
         spike=np.array([late.spike.before, late.spike.after]), ends=np.array(ends),
         asked=qk1_equals_to_variables(stack).numpy(force=True), accuracy=accuracy,
-        twice_banned_steps=curves.steps[in_window],
-        twice_banned=curves.accuracy.get(TWICE_BANNED, np.zeros(len(curves.steps)))[in_window],
+        twice_banned_steps=twice_banned_steps, twice_banned=twice_banned,
         compared=compared, parts=parts[..., [task.variables.index(letter) for letter in compared]],
         path=qk2_path_terms(stack).numpy(force=True),
     )  # fmt: skip
 
 
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """The checkpoints of `steps` in figure `late`: evenly thinned around a spike, and the two of (c), `ends`."""
+    """The steps that figure `late` shows: those of `steps` around a spike, thinned, and those of (c), `ends`."""
     # At least two checkpoints on either side, however far.
     i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
     first = min(spike.before - AROUND, steps[max(0, i_before - 1)])
@@ -250,8 +252,9 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 def late_caption(data: LateData) -> str:
     """How score, term and accuracy of the late variable change between the checkpoints that (c) compares, in words."""
     v = data.letters.index(data.variable)
-    i = np.searchsorted(data.steps, data.ends)  # of these two checkpoints
-    score, term, accuracy = data.asked[i, v], data.path[i, SLOTS.index(data.slot), v], data.accuracy[i]
+    i_ends = np.searchsorted(data.steps, data.ends)  # the indices of the two checkpoints
+    score, accuracy = data.asked[i_ends, v], data.accuracy[i_ends]  # (2,) each
+    term = data.path[i_ends, SLOTS.index(data.slot), v]
     caption = (
         f"Here it is {data.variable} in the {data.slot} slot. From step {data.ends[0]:,} to {data.ends[1]:,} its score "
         f"goes from {score[0]:.2f} to {score[1]:.2f}, its term from {term[0]:.2f} to {term[1]:.2f} and its accuracy "

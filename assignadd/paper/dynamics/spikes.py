@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -63,7 +64,10 @@ def duration(network: Network, spike: Spike) -> Measured:
 
 
 def share_within(network: Network, spike: Spike) -> Measured | None:
-    """The share of the spike's rise between the evaluations around its steepest step; None if over 100 steps apart."""
+    """The share of the spike's rise that falls between the evaluations around its steepest step.
+
+    None if these evaluations are over 100 steps apart.
+    """
     if spike.after - spike.before > WITHIN:
         return None
     jump = rise_of_mean(network, spike, BINDING_SETS)
@@ -81,22 +85,29 @@ def smallest_rise(network: Network, spike: Spike) -> Measured | None:
     return lowest(rise_of_mean(network, spike, [name]) for name in recorded_sets)
 
 
+class FromEquals(NamedTuple):
+    """Layer-1 attention of `=` in B sums with one variable, as in training."""
+
+    attention: Tensor  # (B, T), by key
+    is_variable: Tensor  # (B, 2): which operand is the variable
+
+
 @per_network()
-def attention_from_equals(network: Network, step: int) -> tuple[Tensor, Tensor]:
-    """Layer-1 attention of `=` on trained one-variable sums, (B, T), and which operand is the variable, (B, 2)."""
+def attention_from_equals(network: Network, step: int) -> FromEquals:
+    """Layer-1 attention of `=` at the checkpoint of this step, on `network.n` sums."""
     require(network.config, "the attention of = in layer 1", ONE_HEAD, SECOND_LAYER)
     tokens = exam_of(network, ONE_VARIABLE).tokens  # (1, B, T)
     attention = trace(network.stack_at(step), tokens).attention(1)  # (1, B, head, query, key)
     from_equals = attention[0, :, 0, -1]  # (B, T)
     is_variable = roles(network.config.task, tokens[0]).is_variable
-    return from_equals.clone(), is_variable  # a copy, so that the attention of all other queries is not stored
+    return FromEquals(from_equals.clone(), is_variable)  # a copy: the attention of other queries is not stored
 
 
 def on_both_slots(network: Network, step: int) -> Tensor:
     """Whether the two keys that `=` attends to most in layer 1 are the operand slots, for each sequence, (B,)."""
-    attention, is_variable = attention_from_equals(network, step)
-    slots = torch.tensor(operand_slots(network.config.task)).expand_as(is_variable)  # (B, 2)
-    return top_keys_are(attention, slots)
+    from_equals = attention_from_equals(network, step)
+    slots = torch.tensor(operand_slots(network.config.task)).expand_as(from_equals.is_variable)  # (B, 2)
+    return top_keys_are(from_equals.attention, slots)
 
 
 def attention_change(network: Network, steps: Steps) -> Measured:
@@ -113,9 +124,10 @@ def attention_after(network: Network, steps: Steps) -> Measured:
 
 def weight_on_variable(network: Network, steps: Steps, slot: int) -> Measured:
     """The mean layer-1 attention of `=` to a variable in this slot (0 or 1), just before the spike."""
-    attention, is_variable = attention_from_equals(network, steps[BEFORE])  # (B, T), (B, 2)
+    from_equals = attention_from_equals(network, steps[BEFORE])
+    is_in_slot = from_equals.is_variable[:, slot]  # (B,): whether the variable is in this slot
     position = operand_slots(network.config.task)[slot]
-    return mean_of(attention[is_variable[:, slot], position], "sequences")
+    return mean_of(from_equals.attention[is_in_slot, position], "sequences")
 
 
 def margins_grown(network: Network, steps: Steps) -> Measured:
@@ -190,10 +202,14 @@ FIRST_SPIKE = (
 
 
 def accuracy_around(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
-    """Accuracy on one set, pooled over the evaluations of the 1,000 steps BEFORE or AFTER a spike (`when`)."""
+    """Accuracy on one set, pooled over the evaluations of the 1,000 steps before or after a spike.
+
+    `when` is BEFORE or AFTER.
+    """
     curves = curves_of(network)
-    first = spike.begin - LASTING + 1 if when == BEFORE else spike.end
-    accuracies = curves.accuracy[set_name][(curves.steps >= first) & (curves.steps < first + LASTING)]
+    first_step = spike.begin - LASTING + 1 if when == BEFORE else spike.end
+    is_near = (curves.steps >= first_step) & (curves.steps < first_step + LASTING)
+    accuracies = curves.accuracy[set_name][is_near]
     return Measured.share(float(accuracies.sum()) * curves.n, curves.n * len(accuracies), "sequences")
 
 
@@ -202,13 +218,17 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
     rises = []
     for name in (*LITERAL_SETS, *BINDING_SETS):
         if name in curves_of(network).accuracy:
-            after, before = accuracy_around(network, name, spike, AFTER), accuracy_around(network, name, spike, BEFORE)
+            before = accuracy_around(network, name, spike, BEFORE)
+            after = accuracy_around(network, name, spike, AFTER)
             rises.append(after.minus(before))
     return highest(rises)
 
 
 def banned_minus_trained(network: Network, spike: Spike) -> Measured | None:
-    """How far sums with banned slots are below trained sums after the spike: the lowest difference over their sets."""
+    """The lowest difference, after the spike, of the accuracy on a set with banned slots from that on trained sums.
+
+    The trained sums have as many variables as the set. None for a task without banned slots.
+    """
     differences = []
     for evalset in EVAL_SETS:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
@@ -228,7 +248,8 @@ def late_of(network: Network) -> LateVariable:
 def sums_with_late(network: Network) -> EvalSet:
     """The evaluation set of sums with the late variable in its slot, of two variables if the task has such sums."""
     late = late_of(network)
-    return next(sums for sums in variable_sets(network.config.task) if sums.name == f"{late.variable} {late.slot}")
+    sets_by_name = {evalset.name: evalset for evalset in variable_sets(network.config.task)}
+    return sets_by_name[f"{late.variable} {late.slot}"]
 
 
 @per_network()
@@ -248,7 +269,8 @@ def late_variable_curve(network: Network) -> tuple[np.ndarray, np.ndarray]:
 def around_late_spike(network: Network) -> Steps:
     """The last checkpoint before the late variable's spike and the first after it; empty without a spike.
 
-    Before the spike at most a twentieth of the rise of its accuracy has come, after it all but a twentieth.
+    Before the spike at most a twentieth of the rise in accuracy has come, after it all but a twentieth. Without such a
+    checkpoint it is the first, or the last, from the first spike on.
     """
     late = late_variable_of(network)
     if phases_of(network).first_spike is None or late is None or late.spike is None:
@@ -279,7 +301,7 @@ def accuracy_before(network: Network, steps: Steps) -> Measured:
 
 
 def lowest_of_others(network: Network, steps: Steps) -> Measured | None:
-    """The lowest accuracy with any variable in any slot, the late one in its slot left out, before its spike."""
+    """The lowest accuracy over all variables and slots, but for the late one in its slot, before its spike."""
     exam = variable_exam([network.config], network.seen[None], min(network.n, PER_VARIABLE))
     counts = exam.count_correct(network.stack_at(steps[BEFORE]))[0].tolist()
     late_sums = sums_with_late(network).name
@@ -301,7 +323,7 @@ def attended_before(network: Network, steps: Steps, n_vars: int) -> Measured | N
 
 
 def qk1_scores(network: Network, step: int) -> tuple[float, np.ndarray]:
-    """The QK1 score of `=` for the late variable, and those for all other variables, (V - 1,), at one checkpoint."""
+    """The QK1 score of `=` for the late variable, and those for the other variables, (V - 1,), at one checkpoint."""
     scores = qk1_equals_to_variables(network.stack_at(step))[0].detach().numpy()  # (V,)
     v = network.config.task.variables.index(late_of(network).variable)
     return float(scores[v]), np.delete(scores, v)
@@ -314,7 +336,7 @@ def above_lowest_other(network: Network, steps: Steps) -> Measured:
 
 
 def rise_above_others(network: Network, steps: Steps) -> Measured:
-    """The change across its spike of the QK1 score of `=` for the late variable, minus the others' median change."""
+    """The change, across the spike, of the QK1 score of `=` for the late variable minus the others' median change."""
     score_before, others_before = qk1_scores(network, steps[BEFORE])
     score_after, others_after = qk1_scores(network, steps[AFTER])
     change = score_after - score_before - float(np.median(others_after - others_before))
@@ -322,7 +344,7 @@ def rise_above_others(network: Network, steps: Steps) -> Measured:
 
 
 def path_rise(network: Network, steps: Steps) -> Measured:
-    """The change across its spike of the late variable's term of figure late (d), a part of a score under QK2."""
+    """The change, across the spike, of the late variable's term of a QK2 score (`qk2_path_terms`, figure late d)."""
     late = late_of(network)
     v = network.config.task.variables.index(late.variable)
     before, after = qk2_path_terms(network.checkpoints(steps))[:, SLOTS.index(late.slot), v].tolist()
