@@ -54,7 +54,7 @@ def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: s
 
 def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
-    here = theorem.check(s)
+    at_these_sizes = theorem.check(s)
     asymptotic = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
     constants = theorem.constants_over_beta(s.V)  # by T
     small_T = max(constant for T, constant in constants.items() if T <= 256)
@@ -70,7 +70,7 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             holds=asymptotic.attenuation < theorem.MEMORY_NORM / 2,
             rule="the other displayed term is less than half of the memory",
             comment=f"Norm (largest row sum) of the other displayed term over that of the memory at N = "
-            f"{asymptotic.s.N}, T = 2^16, V = {s.V}; {here.attenuation / theorem.MEMORY_NORM:.3g} at {s}, "
+            f"{asymptotic.s.N}, T = 2^16, V = {s.V}; {at_these_sizes.attenuation / theorem.MEMORY_NORM:.3g} at {s}, "
             f"beta = {s.actual_beta:.3g}."),
         _exact("bound-over-beta",
             "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + "
@@ -222,7 +222,7 @@ TRAINING = {
 
 
 @dataclass(frozen=True)
-class OfTraining:
+class TrainingResult:
     """The number of a statement about one network's training, whether the statement holds, and details in words."""
 
     value: float
@@ -230,11 +230,11 @@ class OfTraining:
     detail: str
 
 
-def of_training(gradient: TheoryGradient | None) -> dict[str, OfTraining]:
-    """The numbers of the statements about training, by the names in `TRAINING`, for one network.
+def training_results(gradient: TheoryGradient | None) -> dict[str, TrainingResult]:
+    """The results of the statements about training for one network, by their names in `TRAINING`.
 
-    Means are over the last quarter of the steps before its first spike. Empty without a spike, or without a checkpoint
-    in that quarter.
+    Means are over the last quarter of the steps before the network's first spike. Empty without a spike, or without a
+    checkpoint in that quarter.
     """
     if gradient is None or gradient.spike_at is None:
         return {}
@@ -244,7 +244,7 @@ def of_training(gradient: TheoryGradient | None) -> dict[str, OfTraining]:
     in_quarter = (steps >= begin) & (steps < end)  # (checkpoints,)
     if not in_quarter.any():
         return {}
-    overlaps = (steps[1:] > begin) & (steps[:-1] < end)  # changes from a checkpoint to the next
+    overlaps = (steps[1:] > begin) & (steps[:-1] < end)  # (checkpoints - 1,): of changes from one to the next
     where = f"the last quarter of the {end:,} steps until the first spike (checkpoints: {int(in_quarter.sum())})"
     largest = float(gradient.descent.memory.max())
     share = f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)"
@@ -253,12 +253,12 @@ def of_training(gradient: TheoryGradient | None) -> dict[str, OfTraining]:
         "real-change": _against_permuted(
             gradient.change.mean(overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
-        "real-dominant": OfTraining(largest, largest > math.sqrt(0.5), share),
+        "real-dominant": TrainingResult(largest, largest > math.sqrt(0.5), share),
     }
 
 
-def _against_permuted(mean: Alignment, subject: str) -> OfTraining:
-    """The statement that a mean cosine with the memory is above 95 % of those with the permuted directions.
+def _against_permuted(mean: Alignment, subject: str) -> TrainingResult:
+    """Whether a mean cosine with the memory is above 95 % of the mean cosines with the permuted directions.
 
     `mean` has both kinds of cosines, each the mean over checkpoints. `subject`, such as "Mean cosine, the last quarter
     of the steps", begins the details.
@@ -266,7 +266,7 @@ def _against_permuted(mean: Alignment, subject: str) -> OfTraining:
     limit = float(mean.permuted.quantile(0.95))
     cosine = float(mean.memory)
     detail = f"{subject}; permuted {float(mean.permuted.mean()):+.3f} (95 % below {limit:+.3f})"
-    return OfTraining(cosine, cosine > limit, detail)
+    return TrainingResult(cosine, cosine > limit, detail)
 
 
 def training_records(networks: Sequence[Network]) -> list[Record]:
@@ -278,18 +278,18 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
     if networks and all(lacks.values()):
         comment = f"Not defined for this architecture: it {lacks[networks[0]]}."
         return [replace(_over_networks(name, {}), verdict=NOT_APPLICABLE, comment=comment) for name in TRAINING]
-    results: dict[str, dict[Network, OfTraining]] = {name: {} for name in TRAINING}
+    results: dict[str, dict[Network, TrainingResult]] = {name: {} for name in TRAINING}
     for network in networks:
         if not lacks[network] and binds(network):
-            for name, result in of_training(theory_gradient_of(network)).items():
+            for name, result in training_results(theory_gradient_of(network)).items():
                 results[name][network] = result
     return [_over_networks(name, of_networks) for name, of_networks in results.items()]
 
 
-def _over_networks(name: str, results: Mapping[Network, OfTraining]) -> Record:
+def _over_networks(name: str, results: Mapping[Network, TrainingResult]) -> Record:
     """The record of one statement about training: the median over these networks, with an interval if there are six.
 
-    `results` has the number of each network; without any, the record says that it cannot be tested.
+    `results` has the result of each network; without any, the record says that the statement cannot be tested.
     """
     claim, paper, rule = TRAINING[name]
     record = Record(

@@ -27,7 +27,7 @@ MOST_V_OF_GRID = 40  # the range of beta that is scanned grows with V up to here
 
 
 def most_assignments(s: Setting) -> int:
-    """The largest number of assignments that is tested at these sizes: six, if so many fit."""
+    """The largest number of assignments that is tested at these sizes: six, or as many as fit if six do not."""
     return min(6, s.V, s.T - 3)
 
 
@@ -112,7 +112,7 @@ class Accuracies(NamedTuple):
 
 @dataclass(frozen=True)
 class BetaPoint:
-    """Theorem C.1 and its step at one beta."""
+    """The bound of theorem C.1 at one beta, and what its step leads to."""
 
     check: Check
     stated: Accuracies
@@ -173,12 +173,12 @@ def _accuracies(s: Setting, length: float) -> Accuracies:
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
-    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`.
+    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`, or `none`.
 
     `chosen` says of every point whether it is chosen.
     """
-    changes = np.flatnonzero(np.diff([False, *chosen, False]))  # the first of a range, the first behind it, and so on
-    firsts = changes[::2]  # the first point of each range
-    lasts = changes[1::2] - 1
+    # In turn the index of the first point of a range, and that of the first point behind the range.
+    changes = np.flatnonzero(np.diff([False, *chosen, False]))
+    firsts, lasts = changes[::2], changes[1::2] - 1
     ranges = [f"{points[i].beta:.2f} to {points[j].beta:.2f}" for i, j in zip(firsts, lasts, strict=True)]
     return " and ".join(ranges) or "none"

@@ -167,13 +167,14 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     marks = np.expm1(np.linspace(0, np.log1p(steps[-1]), n_over_training))  # evenly spaced in log(1 + step)
     chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
     if spike_at is not None:
-        chosen |= set(sorted(steps, key=lambda step: abs(step - spike_at))[: most - n_over_training])
+        nearest_first = sorted(steps, key=lambda step: abs(step - spike_at))
+        chosen |= set(nearest_first[: most - n_over_training])
     return sorted(chosen)
 
 
 @per_network(slow=True, only=binds)
 def theory_gradient_of(network: Network) -> TheoryGradient | None:
-    """QK2's gradient and change along training, and the theory's direction.
+    """How QK2's gradient and change along a network's training align with the theory's direction.
 
     None with under two checkpoints, or with one variable, which cannot be permuted.
     """

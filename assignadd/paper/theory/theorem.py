@@ -263,9 +263,10 @@ def constants_over_beta(V: int) -> dict[int, float]:
 
     The beta are quarters from 1/4 to 14 3/4.
     """
+    quarters = [i / 4 for i in range(1, 60)]
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
-        betas = [i / 4 for i in range(1, 60) if Setting(T=T, beta=i / 4).meets_conditions]
+        betas = [beta for beta in quarters if Setting(T=T, beta=beta).meets_conditions]
         settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]  # V <= N
         constants[T] = max(check(s).constant for s in settings)
     return constants

@@ -12,7 +12,7 @@ from assignadd.ledger.claim import CANNOT
 from assignadd.model.handmade import handmade
 from assignadd.network import Network
 from assignadd.paper.theory import claims, composition, theorem
-from assignadd.paper.theory.claims import OfTraining, of_training, paper_statements, training_records
+from assignadd.paper.theory.claims import TrainingResult, paper_statements, training_records, training_results
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
 from assignadd.paper.theory.theorem import Setting, check
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, Measured
@@ -76,16 +76,16 @@ def trained(cosines, accuracy) -> TheoryGradient:
 def test_statements_on_training():
     rising = [0.1] * 8 + [0.9, 1.0]  # the spike is at step 900, its last quarter has the checkpoints 700 and 800
     high = [0.0] * 6 + [0.2, 0.3, 0.0, 0.0]
-    numbers = of_training(trained(high, rising))
+    numbers = training_results(trained(high, rising))
     assert numbers["real-gradient"].holds and numbers["real-gradient"].value == pytest.approx(0.25)
     # the changes from 600, 700 and 800 on overlap with that quarter
     assert numbers["real-change"].holds and numbers["real-change"].value == pytest.approx((0.0 + 0.2 + 0.3) / 3)
     assert not numbers["real-dominant"].holds
-    low = of_training(trained([0.02] * 10, rising))
+    low = training_results(trained([0.02] * 10, rising))
     assert [number.holds for number in low.values()] == [False, False, False]
-    assert of_training(trained([0.8] * 10, rising))["real-dominant"].holds
+    assert training_results(trained([0.8] * 10, rising))["real-dominant"].holds
     # without a spike, and without a checkpoint before it
-    assert of_training(trained(high, [0.5] * 10)) == of_training(trained(high, [0.99] * 10)) == {}
+    assert training_results(trained(high, [0.5] * 10)) == training_results(trained(high, [0.99] * 10)) == {}
     assert all(r.value is None and r.verdict == "cannot be tested" for r in training_records([]))
 
 
@@ -94,7 +94,7 @@ def test_records_over_seeds_have_an_interval_from_six_on():
         networks = [
             Network(handmade(SMOKE), SMOKE, pair_split(SMOKE.task, 0), seed=seed) for seed in range(len(values))
         ]
-        results = [OfTraining(value, value > 0.15, "one network") for value in values]
+        results = [TrainingResult(value, value > 0.15, "one network") for value in values]
         return claims._over_networks("real-change", dict(zip(networks, results, strict=True)))
 
     none = record()
