@@ -41,7 +41,10 @@ BEFORE, AFTER = 0, 1
 
 
 def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure that calls `measure(network, *arguments)` if training has several evaluations, and uses all."""
+    """A claim's measure: `measure(network, *arguments)` if training has several evaluations, None if it has one.
+
+    The record of the claim names all evaluations as its checkpoints.
+    """
 
     @uses(lambda network: curves_of(network).steps.tolist())
     def measured_along_training(network: Network) -> Measured | None:
@@ -50,22 +53,22 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
     return measured_along_training
 
 
-def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure that calls `measure(network, spike, *arguments)` if training has the spike `which`.
+def along_spike(spike_name: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """A claim's measure: `measure(network, spike, *arguments)`, or None if training has no such spike.
 
-    `which` is `first_spike` or `second_spike`, as in `Phases`. Like every measure of `along`, it needs several
-    evaluations, and its record names all of them.
+    `spike_name` is `first_spike` or `second_spike`, as in `Phases`. Like every measure of `along`, it needs several
+    evaluations, and the record names all of them.
     """
 
     def measured_at_spike(network: Network) -> Measured | None:
-        spike: Spike | None = getattr(phases_of(network), which)
+        spike: Spike | None = getattr(phases_of(network), spike_name)
         return None if spike is None else measure(network, spike, *arguments)
 
     return along(measured_at_spike)
 
 
 def at(checkpoints: Callable[[Network], Steps], measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure that calls `measure(network, steps, *arguments)` if `checkpoints(network)` gives any steps."""
+    """A claim's measure: `measure(network, steps, *arguments)` at the steps `checkpoints(network)`; None without any."""
 
     @uses(checkpoints)
     def measured_at_checkpoints(network: Network) -> Measured | None:
