@@ -209,6 +209,7 @@ def _job(measure: Callable[[Network], Any], network: Network) -> Job:
     """The job of measuring a network: it stores the result, and the results of functions that `measure` called."""
 
     def new_results() -> dict[tuple[Any, ...], Any]:
+        """The results, by their keys, that measuring adds to those of the network."""
         keys_before = set(network.results)
         with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
             measure(network)

@@ -176,6 +176,7 @@ class CurveOnset:
 
     @property
     def label(self) -> str:
+        """The name of the curve for readers."""
         return LABELS[self.curve] if self.curve in LABELS else column_label(self.curve)
 
 

@@ -73,6 +73,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     jobs = list(product(models, _chunks(run.steps)))
 
     def measure(job: tuple[int, Sequence[int]]) -> Columns:
+        """The columns of one model at a chunk of steps."""
         model, steps = job
         columns = _measured(progress[model], steps, lambda steps: run.trajectory(steps, model))
         seed = run.members[model].seed

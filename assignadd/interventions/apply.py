@@ -81,6 +81,7 @@ def donors_of(run: Run, step: int) -> Donors:
     """Donors from this run at `step`, unless the swap names others; of another run its newest checkpoint by default."""
 
     def donor(swap: Swap, index: int) -> Stack:
+        """The model that a swap takes weights from, for the edited model with this index."""
         if swap.run is None:
             donor_index = index if swap.seed is None else run.index_of(swap.seed)
             return run.model_at(step if swap.step is None else swap.step, donor_index)[1]

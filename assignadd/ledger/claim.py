@@ -55,6 +55,7 @@ def uses(steps: Steps) -> Callable[[Measure], Measure]:
     """A decorator that says which checkpoints a measure looks at, if not the network's last one."""
 
     def mark(measure: Measure) -> Measure:
+        """The measure itself, with its attribute `steps`, which `steps_of` reads."""
         measure.steps = steps  # type: ignore[attr-defined]
         return measure
 

@@ -61,7 +61,8 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     types = config.task.variable_counts
     n_each = max(1, n // len(types) ** 2)
 
-    def draw(n_vars: int, number: int) -> Tensor:  # for each number other sequences, also of the same type
+    def draw(n_vars: int, number: int) -> Tensor:
+        """Sequences with `n_vars` variables, (n_each, T); those of another number are others."""
         return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     # No two draws of one type have the same number: with three types, bases have 0 to 2 and sources 3 to 5.

@@ -68,7 +68,7 @@ def along_spike(spike_name: str, measure: Callable[..., Measured | None], *argum
 
 
 def at(checkpoints: Callable[[Network], Steps], measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure: `measure(network, steps, *arguments)` at the steps `checkpoints(network)`; None without any."""
+    """A claim's measure: `measure(network, steps, *arguments)` at the steps `checkpoints(network)`, None if empty."""
 
     @uses(checkpoints)
     def measured_at_checkpoints(network: Network) -> Measured | None:
