@@ -144,6 +144,8 @@ def per_network(
     """
 
     def decorate(function: OfNetwork[Arguments, Result]) -> OfNetwork[Arguments, Result]:
+        """The function that looks its result up among the network's, and computes it the first time."""
+
         @wraps(function)
         def measured_once(network: Network, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
             key = (_full_name(function), *arguments, *named.items())

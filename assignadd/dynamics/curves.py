@@ -119,9 +119,9 @@ class Spike:
 def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares.
 
-    Of all such fits it has the least sum of squared deviations plus `penalty` for each change. The search is exact: the
-    best fit of the first `end` values is the best fit of the first `start` values, for some `start`, followed by a
-    plateau (optimal partitioning).
+    The fit has the least sum of squared deviations plus `penalty` for each change. The search is exact: the best fit
+    of the first `end` values is that of the first `start` values, for some `start`, followed by a plateau (optimal
+    partitioning).
     """
     n = len(values)
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])  # of the first 0..n values

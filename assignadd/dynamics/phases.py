@@ -98,7 +98,7 @@ class Curves:
         if first_spike and refinement:
             for spike in spikes(self.steps, self.mean(REFINEMENT_SETS), first_spike.after):
                 if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
-                    second_spike = spike  # the last of them
+                    second_spike = spike  # the last such rise counts
         trained = skill_onset(self, TRAINED_SETS)
         return Phases(addition, binding, refinement, first_spike, second_spike, self.binds, trained)
 
@@ -234,13 +234,13 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     for name, accuracy in columns.items():
         if fields := VARIABLE_ACCURACY.fields(name):
             i_first = first_lasting(steps, accuracy >= HALF)
-            first = np.inf if i_first is None else float(steps[i_first])
+            onset_step = np.inf if i_first is None else float(steps[i_first])
             if i_first == 0:  # at the first checkpoint already: it may have been learned at any time before
-                first = 0.0
-            candidates.append((first, -float(accuracy.mean()), fields["variable"], fields["slot"]))
-    last, _, variable, slot = max(candidates)
-    if last <= since:
+                onset_step = 0.0
+            candidates.append((onset_step, -float(accuracy.mean()), fields["variable"], fields["slot"]))
+    last_onset, _, variable, slot = max(candidates)
+    if last_onset <= since:
         return None
-    onset_step = None if np.isinf(last) else int(last)
     spike = largest_spike(steps, columns[f"accuracy {variable} {slot}"], since, PENALTY_OF_64)
-    return LateVariable(variable, slot, variable in banned[slot], onset_step, spike)
+    is_banned = variable in banned[slot]
+    return LateVariable(variable, slot, is_banned, None if np.isinf(last_onset) else int(last_onset), spike)

@@ -121,9 +121,9 @@ def stored_measures(run: Run) -> polars.DataFrame | None:
     if not os.path.lexists(path):
         return None
     n_rows = len(run.members) * len(run.steps)
-    table, about = decode_sealed(read_regular(run.path, MEASURES), str(path), n_rows)
+    table, stored_origin = decode_sealed(read_regular(run.path, MEASURES), str(path), n_rows)
     for key, value in _origin(run).items():
-        if about.get(key) != value:
+        if stored_origin.get(key) != value:
             raise RunError(f"{path} was measured on or by other {key} than there are now")
     expected_rows = [(model, member.seed, step) for model, member in enumerate(run.members) for step in run.steps]
     has_columns = {MODEL, SEED, "step"} < set(table.columns)  # and at least one measure

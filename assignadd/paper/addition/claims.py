@@ -57,8 +57,8 @@ def probe(network: Network, stage: str, same_pairs: bool = False) -> Measured | 
     if not has_two_variables(network):
         return None
     probes = answer_probes_of(network, "row") if same_pairs else answer_probes_of(network)
-    if stage not in probes.stages:  # raises `NotDefined`
-        require(network.config, f"a probe {stage}", LAST_MLP, RELU)
+    if stage not in probes.stages:
+        require(network.config, f"a probe {stage}", LAST_MLP, RELU)  # raises `NotDefined`
     accuracy = probes.test[0, probes.stages.index(stage)].item()
     unit = "sequences" if same_pairs else "held-out pairs"
     return Measured.share(round(accuracy * probes.n_test), probes.n_test, unit)

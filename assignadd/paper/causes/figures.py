@@ -115,7 +115,8 @@ def draw_interchange(data: InterchangeData, axes: Axes) -> None:
         accuracy = data.accuracy[:, i]
         errors = np.stack([accuracy - data.low[:, i], data.high[:, i] - accuracy]).clip(0)
         look = EXCHANGED[name]
-        axes.errorbar(accuracy, y + 0.22 * (i - 1), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
+        offset = 0.22 * (i - 1)  # the three kinds stand around the middle of a row
+        axes.errorbar(accuracy, y + offset, xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
     labels = [f"{alignment}\n({n:,} pairs)" for alignment, n in zip(data.alignments, data.n, strict=True)]
     axes.set_yticks(y, labels)
     axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy")
