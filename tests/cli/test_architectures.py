@@ -14,22 +14,19 @@ from assignadd.ledger.claim import judge
 from assignadd.measures.columns import not_defined
 from assignadd.network import networks_of, store_result
 from assignadd.paper.ledger import chosen_claims
-from tests.architectures import ARCHITECTURES
 from tests.cli.asking import said
 
 torch.set_num_threads(1)
 SMOKE = PRESETS["smoke"]
-OTHER = {"n_layers": 3, "n_heads": 2, "d_mlp": (8, None, 16), "norm": "layer", "biases": True, "activation": "gelu"}
+OTHER = {"n_layers": 3, "d_mlp": (8, None, 16), "biases": True, "activation": "gelu"}
+# Each alone is in tests/measures/test_columns.py and tests/model/test_last_layer.py.
+MODELS = {
+    "two heads": replace(SMOKE.model, n_heads=2, d_head=SMOKE.model.d_head // 2),
+    "no direct path": replace(SMOKE.model, activation="abs", direct_path=False),
+    "one head, no norm": replace(SMOKE.model, **OTHER),
+    "everything": replace(SMOKE.model, **OTHER, n_heads=2, norm="layer"),
+}
 PROMPT = "b=4, d=2, b+1=?"
-
-
-def _model(name):
-    wanted = ARCHITECTURES[name].model
-    widths = tuple(width and SMOKE.model.d_mlp[-1] for width in wanted.d_mlp)
-    return replace(wanted, d_model=SMOKE.model.d_model, d_head=SMOKE.model.d_head, d_mlp=widths)
-
-
-MODELS = {**{name: _model(name) for name in ARCHITECTURES}, "everything": replace(SMOKE.model, **OTHER)}
 
 
 @pytest.fixture(scope="module", params=MODELS)
