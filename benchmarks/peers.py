@@ -10,9 +10,8 @@ import importlib
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import torch
@@ -26,35 +25,22 @@ from assignadd.runs.manifest import cpu_model
 from assignadd.runs.transformer_lens import LENS, lens_config, lens_installed
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import captured
-from assignadd.training.speed import cuda_microseconds, medians, one_model, seconds_of, splits, time_round
-from assignadd.training.trainer import Group, prepare
-
-Step = Callable[[], object]
-"""One training step of another implementation, on a batch of its own."""
+from assignadd.training.plain import Step, plain_steps, step_of
+from assignadd.training.speed import cuda_microseconds, on_threads, splits
+from assignadd.training.trainer import prepare
 
 
-def plain_step(config: Config, batch: Batch) -> Step:
-    """One model: the reference transformer at all positions, autograd and torch's AdamW."""
-    return _autograd_step(config, batch, Transformer.from_stack(initial_stack(config, [0]), 0))
+def cpu_peers(config: Config, batch: Batch) -> dict[str, Step]:
+    """What a user would write for one model: plain PyTorch, and TransformerLens where it is installed.
 
-
-def lens_step(config: Config, batch: Batch) -> Step:
-    """One model in TransformerLens, whose native models have an MLP in every layer, as the paper's code has."""
-    native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
-    return _autograd_step(config, batch, native.boot(lens_config(config)))
-
-
-def _autograd_step(config: Config, batch: Batch, model: Any) -> Step:
-    tokens, labels = batch.tokens[0].contiguous(), batch.labels[0]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
-
-    def step() -> None:
-        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
+    In TransformerLens, native models have an MLP in every layer, as the paper's code has.
+    """
+    peers = dict(plain_steps(config, batch))
+    if lens_installed():
+        native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
+        model = native.boot(lens_config(config))
+        peers["lens"] = step_of(config, batch, model, lambda tokens: model(tokens)[:, -1])
+    return peers
 
 
 def vmap_steps(stack: Stack, batch: Batch) -> dict[str, Step]:
@@ -95,48 +81,6 @@ def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
     return step
 
 
-def cpu_peers(config: Config, batch: Batch) -> dict[str, Step]:
-    """What a user would write for one model: plain PyTorch, and TransformerLens where it is installed."""
-    found = {"plain": plain_step(config, batch)}
-    return found | ({"lens": lens_step(config, batch)} if lens_installed() else {})
-
-
-def beside_peers(config: Config, threads: int, seconds: float) -> dict[str, float]:
-    """One model's training step on `threads` threads, its floor, and the peers: medians of rounds, and of ratios."""
-    prepare("cpu", threads, config)
-    group = one_model(config)
-    group.advance(3)
-    peers = cpu_peers(config, group.sampler.sample(0, config.optim.batch))
-    return medians(lambda: round_with_peers(config, group, peers), seconds)
-
-
-def round_with_peers(config: Config, group: Group, peers: Mapping[str, Step]) -> dict[str, float]:
-    """Times our steps and the peers in turns.
-
-    A peer has every other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
-    """
-    times: dict[tuple[str, bool], list[float]] = {(name, onednn): [] for name in peers for onednn in (True, False)}
-
-    def take_turns(part: int) -> None:
-        onednn = part % 2 == 0
-        for name, step in peers.items():
-            times[name, onednn].append(_peer_ms(step, onednn))
-
-    found = time_round(config, group, take_turns)
-    for name in peers:
-        ms = min(median(times[name, True]), median(times[name, False]))
-        found |= {f"{name}_ms": ms, f"{name}_over_step": ms / found["step_ms"]}
-    return found
-
-
-def _peer_ms(step: Step, onednn: bool) -> float:
-    torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
-    step()  # not timed: after training steps of ours, the first takes longer
-    ms = 1e3 * seconds_of(step)
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    return ms
-
-
 def cuda_peers(config: Config, n_models: int, steps: int = 20) -> dict[str, float]:
     """Microseconds per model and step of what a user would write instead, on one batch that is drawn beforehand."""
     prepare("cuda", 1, config)
@@ -167,7 +111,7 @@ def main() -> None:
     base, models, tf32 = PRESETS[args.preset], args.models, args.tf32
     config = replace(base, numerics=replace(base.numerics, tf32=tf32))
     if args.device == "cpu":
-        found: dict[str, Any] = {str(n): beside_peers(config, n, args.seconds) for n in (1, 2)}
+        found: dict[str, Any] = {str(n): on_threads(config, n, args.seconds, cpu_peers) for n in (1, 2)}
         print(json.dumps({"machine": cpu_model(), "threads": found}, indent=1))
         return
     found = {"device": torch.cuda.get_device_name(), "tf32": tf32, "models": models}

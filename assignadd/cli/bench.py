@@ -15,7 +15,7 @@ CUDA_STACKS, CPU_STACKS = (1, 8, 32, 128), (1, 2, 8)  # the numbers of models in
 
 @dataclass(frozen=True, kw_only=True)
 class Bench(FromPreset, Printing):
-    """Time training on this machine beside the time of its matrix products. benchmarks/ compares with other code.
+    """Time training on this machine beside its matrix products and, on a CPU, a step in plain PyTorch.
 
     --json prints {"machine", "backend", "threads": {"1": {"step_ms", "floor_ms", "step_over_floor", ...}}, ...};
     on a GPU {"device", "us_per_model_step", ...}.
@@ -61,7 +61,7 @@ def _on_cpu(config: Config, seconds: float) -> Output:
         }
     labels = {
         "sgemm_gflops": "products, GFLOP/s", "step_ms": "step, ms", "floor_ms": "products alone, ms",
-        "step_over_floor": "step / products",
+        "step_over_floor": "step / products", "plain_ms": "plain PyTorch, ms", "plain_over_step": "plain / step",
     }  # fmt: skip
     step_columns = [Column("threads"), *(Column(name, label, ".2f") for name, label in labels.items())]
     step_rows = [(n, *(times[name] for name in labels)) for n, times in result["threads"].items()]

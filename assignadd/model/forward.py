@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.model.answer import logits_of_answers, transformer_of
 from assignadd.model.heads import HeadForward
 from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, computed_together
@@ -86,7 +87,10 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
     if stack.config.model.file is not None:  # a network of the user's own, from a file
         return partial(logits_of_weights, stack.config, stack.weights), CHUNK
     if not covers(stack.config):  # the tables do not describe this architecture or task
-        return partial(reference_logits, stack), CHUNK
+        if stack.flat.device.type != "cpu":
+            return partial(reference_logits, stack), CHUNK
+        transformer = transformer_of(stack)
+        return lambda chunk: logits_of_answers(transformer, chunk[0])[None], CHUNK
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     if table.kernels.has_step and stack.flat.dtype == torch.float32:
         from assignadd.model import cpu_step  # here, as it needs Numba

@@ -1,7 +1,8 @@
 """Loss and gradient of models on a batch, by one of three ways.
 
 A model alone on a CPU has compiled code (`model/cpu_step.py`); the table forward serves stacks, GPUs and double
-precision; autograd through the reference transformer serves every architecture that the tables do not cover.
+precision; autograd serves every architecture that the tables do not cover, through the reference transformer or, on a
+CPU, through `model/answer.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from assignadd.config import Config
+from assignadd.model.answer import logits_of_answers, transformer_of
 from assignadd.model.architecture import require
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
@@ -152,6 +154,20 @@ class ReferenceGradient:
         return self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
 
 
+class AnswerGradient(ReferenceGradient):
+    """Loss and gradient of one model of any architecture on a CPU, by autograd through `model/answer.py`."""
+
+    def _prepare(self, stack: Stack) -> None:
+        self._model, self._loss = transformer_of(stack), answer_losses
+        self._loss_in_float64 = stack.config.numerics.loss_in_float64
+        self._weights = {name: self._model.get_parameter(name) for name in stack.weights}  # in the stack's memory
+        self._grads = [grad[0] for grad in self._grads]
+
+    def _losses(self, batch: Batch) -> Tensor:
+        logits = logits_of_answers(self._model, batch.tokens[0])
+        return mean_losses((logits.double() if self._loss_in_float64 else logits)[None], batch.labels)
+
+
 class NetworkGradient(ReferenceGradient):
     """Loss and gradient by autograd of a network of the user's own."""
 
@@ -207,7 +223,8 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
     if stack.config.model.file is not None:
         return NetworkGradient(stack)
     if not covers(stack.config):
-        return ReferenceGradient(stack)
+        alone = len(stack) == 1 and stack.flat.device.type == "cpu"
+        return AnswerGradient(stack) if alone else ReferenceGradient(stack)
     if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:
         from assignadd.model.cpu_step import CompiledGradient  # here, as it needs Numba
 

@@ -1,4 +1,4 @@
-"""How fast training is, always beside what it could be: the floor set by the machine's own matrix products.
+"""How fast training is, beside what it could be and beside other code.
 
 The floor is the time in which this machine would do the floating-point operations of a step's matrix products, at the
 rate of the largest of them (`product_gflops`).
@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 
@@ -22,9 +22,11 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary, sizes_of
 from assignadd.training.cuda_graph import MOST_STEPS_AHEAD
+from assignadd.training.plain import Step, plain_steps
 from assignadd.training.trainer import Group, Trainer, prepare
 
 # Parts of a round of steps, after each of which the machine's matrix products are timed.
@@ -56,7 +58,7 @@ def flops(config: Config, device: str = "cpu") -> int:
 
 def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
-    products = _table_products(config, n, device) if covers(config) else _reference_products(config, n)
+    products = (_table_products if covers(config) else _autograd_products)(config, n, device)
     return 2 * products  # a multiplication and an addition each
 
 
@@ -85,26 +87,41 @@ def _table_products(config: Config, B: int, device: str) -> int:
     return of_tables + B * (attention + d * h + d * N) + after_mlp  # d * h for the neurons, d * N for the logits
 
 
-def _reference_products(config: Config, B: int) -> int:
-    """Multiplications of a forward pass of B sequences by the reference transformer, which ends at the answers."""
+def _autograd_products(config: Config, B: int, device: str) -> int:
+    """Multiplications of a forward pass of B sequences that autograd differentiates (`training/gradient.py`).
+
+    Of the pairs of token and place that layer 1 reads on a CPU, all are counted; a batch may not have them all.
+    """
     model, (n_tokens, T, n_answers, everywhere) = config.model, sizes_of(config.task)
-    d, heads = model.d_model, model.n_heads * model.d_head
-    per_sequence = T * n_tokens * d + d * n_answers * (T if everywhere else 1)  # embedding and logits
+    d, H, dh = model.d_model, model.n_heads, model.d_head
+    on_cpu, positions = device == "cpu", B * T
+    wide = on_cpu and H == 1 and dh >= d  # queries by W_Q W_K^T and values by W_V W_O
+    products = B * (T if everywhere else 1) * d * n_answers
+    if not on_cpu:
+        products += positions * n_tokens * d  # embeddings, of one-hot tokens
     for layer, h in enumerate(model.d_mlp, 1):
-        queries = T if everywhere or layer < model.n_layers else 1
-        per_sequence += 2 * T * d * heads  # keys and values
-        per_sequence += 2 * queries * d * heads  # queries and outputs
-        per_sequence += 2 * queries * T * heads  # scores and weighted values
-        per_sequence += 2 * queries * d * (h or 0)  # MLP
-    return B * per_sequence
+        if layer == model.n_layers and not everywhere:
+            products += B * (4 * d * H * dh + 2 * T * H * d + 2 * d * (h or 0))
+            continue
+        rows = min(n_tokens * T, positions) if on_cpu and layer == 1 else positions
+        products += 2 * rows * d * d if wide else (3 * rows + positions) * d * H * dh
+        products += 2 * positions * T * (d if wide else H * dh)  # scores and weighted values
+        products += 2 * positions * d * (h or 0)
+    return products
 
 
-def on_threads(config: Config, threads: int, seconds: float) -> dict[str, float]:
-    """The numbers of `time_round` for one model's training step on `threads` threads, over about `seconds`."""
+def on_threads(
+    config: Config, threads: int, seconds: float, peers: Callable[[Config, Batch], Mapping[str, Step]] = plain_steps
+) -> dict[str, float]:
+    """The numbers of `time_round` for one model's training step on `threads` threads, over about `seconds`.
+
+    `peers` makes steps of other implementations, which are timed in turns with ours.
+    """
     prepare("cpu", threads, config)
     group = one_model(config)
     group.advance(3)  # the first steps are slower
-    return medians(lambda: time_round(config, group), seconds)
+    steps = peers(config, group.sampler.sample(0, config.optim.batch))
+    return medians(lambda: time_round(config, group, steps), seconds)
 
 
 def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[str, float]:
@@ -116,24 +133,39 @@ def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[s
     return {name: statistics.median(numbers[name] for numbers in rounds) for name in rounds[0]}
 
 
-def time_round(config: Config, group: Group, after_part: Callable[[int], None] = lambda part: None) -> dict[str, float]:
-    """The time of a step, its floor and the rate of matrix products, by name, over one round of steps.
+def time_round(config: Config, group: Group, peers: Mapping[str, Step]) -> dict[str, float]:
+    """The time of a step, its floor, the rate of matrix products, and the time of a step of each peer, over a round.
 
     A round is the steps whose sequences are drawn together, so that drawing counts in full. After each of its parts
-    matrix products are timed, as a busy machine is fast or slow for seconds at a time, and `after_part` is called with
-    the number of the part, to time something else.
+    matrix products and the peers are timed, as a busy machine is fast or slow for seconds at a time. A peer has every
+    other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
     """
     step_seconds = 0.0
     rates: list[float] = []
+    peer_ms: dict[tuple[str, bool], list[float]] = {(name, onednn): [] for name in peers for onednn in (True, False)}
     for part in range(PARTS):
         steps = len(range(part, group.steps_ahead, PARTS))  # about a PARTS-th; the parts add up to steps_ahead
         step_seconds += seconds_of(partial(group.advance, steps))
         rates.append(product_gflops(config))
-        after_part(part)
+        for name, step in peers.items():
+            peer_ms[name, part % 2 == 0].append(_peer_ms(step, onednn=part % 2 == 0))
     rate = statistics.median(rates)  # 1e9 operations a second, or 1e6 a millisecond
     step_ms = 1000 * step_seconds / group.steps_ahead
     floor_ms = flops(config) / (1e6 * rate)
-    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": floor_ms, "step_over_floor": step_ms / floor_ms}
+    numbers = {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": floor_ms, "step_over_floor": step_ms / floor_ms}
+    for name in peers:
+        ms = min(statistics.median(peer_ms[name, onednn]) for onednn in (True, False))
+        numbers |= {f"{name}_ms": ms, f"{name}_over_step": ms / step_ms}
+    return numbers
+
+
+def _peer_ms(step: Step, onednn: bool) -> float:
+    """The time of a step of another implementation, with oneDNN or without."""
+    torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
+    step()  # not timed: after training steps of ours, the first takes longer
+    ms = 1e3 * seconds_of(step)
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    return ms
 
 
 def product_gflops(config: Config) -> float:

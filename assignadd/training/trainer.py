@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, Member, has_code_of_user
+from assignadd.config import Config, Member
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, computed_together, concatenate, initial_stack
+from assignadd.model.table import covers
 from assignadd.task.evalsets import recorded_sets
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import sizes_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
-OWN_SEQUENCES_AHEAD = 16_384  # of a task of the user's own, which may take more memory to draw
+FEWER_AHEAD = 16_384  # where the tables do not serve, steps take longer, and a task of the user's may take more memory
 MOST_STEPS_AHEAD = 256
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # two settings of glibc's malloc.h
 MB = 1 << 20  # in bytes
@@ -77,7 +78,7 @@ class Group:
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
-        sequences_ahead = OWN_SEQUENCES_AHEAD if has_code_of_user(stack.config) else SEQUENCES_AHEAD
+        sequences_ahead = SEQUENCES_AHEAD if covers(stack.config) else FEWER_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, Batch] | None = None

@@ -92,7 +92,7 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
 def test_bench(capsys):
     result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--json"))
     for times in result["threads"].values():
-        assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
+        assert {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "plain_over_step"} <= set(times)
         assert times["step_over_floor"] > 0
     assert result["machine"] and result["backend"] == "numba"
 

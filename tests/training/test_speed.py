@@ -5,15 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from assignadd.config import PRESETS
+from assignadd.model.answer import logits_of_answers, transformer_of
 from assignadd.model.forward import table_forward, unstacked
 from assignadd.model.stack import initial_stack
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import sizes_of
 from assignadd.training import speed
-from assignadd.training.speed import flops
-from benchmarks import peers
+from assignadd.training.speed import flops, forward_flops
+from tests.architectures import ARCHITECTURES
 
 
 class ProductCounter(TorchDispatchMode):
@@ -47,6 +50,21 @@ def test_flops_are_those_of_the_products_that_run(batch, heads):
     assert counter.flops == flops(config)
 
 
+@pytest.mark.parametrize("name", ["three layers", "layer norm", "MLP in layer 1"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_flops_of_other_architectures_are_those_of_the_products_that_run(name, heads):
+    """By torch's own counter, where every token is at every position."""
+    config = ARCHITECTURES[name]
+    config = replace(config, model=replace(config.model, n_heads=heads, d_head=64 // heads))
+    (K, T, *_), B = sizes_of(config.task), 64
+    tokens = (torch.arange(B)[:, None] + torch.arange(T)) % K
+    model = transformer_of(initial_stack(config, [0]))
+    with FlopCounterMode(display=False) as counter:
+        logits_of_answers(model, tokens)
+    of_weights = (heads == 1) * (config.model.n_layers - 1) * 4 * 64**3  # W_Q W_K^T and W_V W_O, which count as none
+    assert counter.get_total_flops() == forward_flops(config, B) + of_weights
+
+
 def test_steps_and_peers_are_timed_in_turns_and_numbers_are_medians_of_rounds(monkeypatch):
     """By a clock on which rounds differ, drawing takes 50 ms, and a peer takes longer with oneDNN."""
     config, calls = PRESETS["smoke"], list[str]()
@@ -70,10 +88,8 @@ def test_steps_and_peers_are_timed_in_turns_and_numbers_are_medians_of_rounds(mo
         return 8.0 / slow[(calls.count("steps") - 1) // 8]
 
     monkeypatch.setattr(speed, "seconds_of", seconds_of)
-    monkeypatch.setattr(peers, "seconds_of", seconds_of)
     monkeypatch.setattr(speed, "product_gflops", product_gflops)
-    monkeypatch.setattr(peers, "cpu_peers", lambda config, batch: {"plain": peer})
-    found = peers.beside_peers(config, 1, 0.0)
+    found = speed.on_threads(config, 1, 0.0, lambda config, batch: {"plain": peer})
     turns = [["steps", "products", "warms up", timed] for timed in ("with oneDNN", "without")]
     assert calls == [*turns[0], *turns[1]] * 4 * 3
     step_ms, floor_ms = 1 + 50 / ahead, flops(config) / 8e6  # where slow is 1
