@@ -18,6 +18,10 @@ class Hub(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
+        self.forget()
+
+    def forget(self):
+        """As a server that nobody has used."""
         self.files: dict[str, bytes] = {}
         self.objects: dict[str, bytes] = {}
         self.created: dict = {}

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,89 +192,95 @@ def environment(server, home: Path) -> dict[str, str]:
     return os.environ | theirs | quiet | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-@contextmanager
-def client(server, folder: Path):
-    """Gives a function that sends a command to the client and returns its exit code and what it printed."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", CLIENT], env=environment(server, folder / "home"), cwd=folder, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    late = threading.Timer(300, process.kill)
-    late.start()
+@pytest.fixture(scope="module")
+def connected(tmp_path_factory):
+    """A server, the folder of its client, and a function: sends it a command, returns exit code and what it printed."""
+    pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
+    folder = tmp_path_factory.mktemp("client")
+    with hub() as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CLIENT], env=environment(server, folder / "home"), cwd=folder, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        late = threading.Timer(600, process.kill)
+        late.start()
 
-    def do(*words):
-        process.stdin.write(json.dumps(words) + "\n")
-        process.stdin.flush()
-        return json.loads(process.stdout.readline())
+        def do(*words):
+            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
 
-    try:
-        yield do
-    finally:
-        late.cancel()
-        process.communicate("\n")
+        try:
+            yield server, folder / "home", do
+        finally:
+            late.cancel()
+            process.communicate("\n")
 
 
 @pytest.fixture
-def published(folder):
-    """A server that has the published folder."""
-    pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
-    with hub() as server:
-        files = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
-        server.files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
-        yield server
+def do(connected):
+    return connected[2]
 
 
-def test_published_as_the_folder(run, published, tmp_path):
+@pytest.fixture
+def published(connected, folder):
+    """The server, which has the published folder; its client has fetched nothing."""
+    server, home, _ = connected
+    shutil.rmtree(home, ignore_errors=True)
+    server.forget()
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
+    server.files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+    return server
+
+
+def test_published_as_the_folder(run, published, do):
     expected, published.files = published.files, {}
-    with client(published, tmp_path) as do:
-        code, printed = do(
-            "runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"
-        )
+    code, printed = do(
+        "runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"
+    )
     assert code == 0 and COMMIT in printed.replace("\n", "")
     assert published.files == expected
     assert published.created["name"] == "name" and published.created["organization"] == "owner"
     assert published.created["visibility" if "visibility" in published.created else "private"] in ("private", True)
 
 
-def test_every_command_takes_the_address_and_fetches_what_it_reads(run, published, tmp_path, capsys):
-    with client(published, tmp_path) as do:
-        assert json.loads(do("load", "hf://owner/name", None, 7)[1]) == flat(assignadd.load(run, 60, 7))
-        weights = {"manifest.json", "config.json", name_of(60)}
-        assert set(published.fetched) == weights
-        for command in COMMANDS:
-            address = f"hf://owner/name@{COMMIT}" if command[0] == "claims" else "hf://owner/name"
-            code, printed = do(*(address if word == "RUN" else word for word in command))
-            assert code == 0, printed
-            if command[0] in ("ask", "measure"):
-                assert set(published.fetched) == weights | {"metrics.jsonl", "splits.safetensors"}
-                assert main([str(run) if word == "RUN" else word for word in command]) == 0
-                assert printed == capsys.readouterr().out.replace("mine", "name")
+def test_every_command_takes_the_address_and_fetches_what_it_reads(run, published, do, capsys):
+    assert json.loads(do("load", "hf://owner/name", None, 7)[1]) == flat(assignadd.load(run, 60, 7))
+    weights = {"manifest.json", "config.json", name_of(60)}
+    assert set(published.fetched) == weights
+    for command in COMMANDS:
+        address = f"hf://owner/name@{COMMIT}" if command[0] == "claims" else "hf://owner/name"
+        code, printed = do(*(address if word == "RUN" else word for word in command))
+        assert code == 0, printed
+        if command[0] in ("ask", "measure"):
+            assert set(published.fetched) == weights | {"metrics.jsonl", "splits.safetensors"}
+            assert main([str(run) if word == "RUN" else word for word in command]) == 0
+            assert printed == capsys.readouterr().out.replace("mine", "name")
     listed = json.loads(published.files["manifest.json"])["files"]
     opened = [name for name in published.fetched if name != "manifest.json"]
     assert sorted(opened) == sorted([*listed, "metrics.jsonl"])  # each once
 
 
-def test_what_is_not_there_is_said_in_one_line(published, tmp_path):
-    with client(published, tmp_path) as do:
-        for words, code, says in (
-            (
-                ("ask", "a=1, a+2=?", "hf://owner/name", "--step", "21"),
-                1,
-                "no checkpoint at step 21; the nearest is at 20",
-            ),
-            (("ask", "a=1, a+2=?", "hf://owner/name", "--seed", "4"), 1, "has no seed 4; it has 3, 7"),
-            (
-                ("measure", "hf://owner/nobody"),
-                1,
-                "hf://owner/nobody: manifest.json could not be fetched: the server answers 404",
-            ),
-            (("measure", "hf://../name"), 2, "repo = '../name': expected OWNER/NAME"),
-        ):
-            found, printed = do(*words)
-            assert found == code and says in printed and printed.count("\n") == 1, printed
+def test_what_is_not_there_is_said_in_one_line(published, do):
+    for words, code, says in (
+        (
+            ("ask", "a=1, a+2=?", "hf://owner/name", "--step", "21"),
+            1,
+            "no checkpoint at step 21; the nearest is at 20",
+        ),
+        (("ask", "a=1, a+2=?", "hf://owner/name", "--seed", "4"), 1, "has no seed 4; it has 3, 7"),
+        (
+            ("measure", "hf://owner/nobody"),
+            1,
+            "hf://owner/nobody: manifest.json could not be fetched: the server answers 404",
+        ),
+        (("measure", "hf://../name"), 2, "repo = '../name': expected OWNER/NAME"),
+    ):
+        found, printed = do(*words)
+        assert found == code and says in printed and printed.count("\n") == 1, printed
 
 
-def test_a_server_is_not_trusted(published, tmp_path):
+def test_a_server_is_not_trusted(published, connected):
     weights, manifest = published.files[name_of(60)], published.files["manifest.json"]
     bad = [  # another file, what is said, and whether the settings have been stored by then
         ({name_of(60): weights[:-1] + bytes([weights[-1] ^ 1])}, "its sha256 is not the manifest's", True),
@@ -284,17 +289,16 @@ def test_a_server_is_not_trusted(published, tmp_path):
         ({"manifest.json": manifest.replace(name_of(60).encode(), b"../mine.safetensors")}, "was edited", False),
         ({"manifest.json": bytes(17 << 20)}, "it has more than the 16,777,216 bytes that are read", False),
     ]
-    good = dict(published.files)
-    with client(published, tmp_path) as do:
-        for changed, says, has_settings in bad:
-            published.files = good | changed
-            code, printed = do("ask", "a=1, a+2=?", "hf://owner/name")
-            assert code == 1 and says in printed and printed.count("\n") == 1, printed
-            stored = {p.name for p in (tmp_path / "home").rglob("*") if p.is_file()} - {"manifest.json"}
-            assert stored == ({"config.json"} if has_settings else set())
-            shutil.rmtree(tmp_path / "home", ignore_errors=True)
-        published.files, published.commit = good, "../../mine"  # which is no commit: the newest is asked for instead
-        assert do("ask", "a=1, a+2=?", "hf://owner/name")[0] == 0
+    good, (_, home, do) = dict(published.files), connected
+    for changed, says, has_settings in bad:
+        published.files = good | changed
+        code, printed = do("ask", "a=1, a+2=?", "hf://owner/name")
+        assert code == 1 and says in printed and printed.count("\n") == 1, printed
+        stored = {p.name for p in home.rglob("*") if p.is_file()} - {"manifest.json"}
+        assert stored == ({"config.json"} if has_settings else set())
+        shutil.rmtree(home, ignore_errors=True)
+    published.files, published.commit = good, "../../mine"  # which is no commit: the newest is asked for instead
+    assert do("ask", "a=1, a+2=?", "hf://owner/name")[0] == 0
 
 
 @pytest.mark.parametrize(
