@@ -5,7 +5,6 @@ A module that a single function needs is imported in it, so that `assignadd trai
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assignadd.config import Config, ConfigError, Member, has_code_of_user, require_built_in
-from assignadd.config.errors import RunError
-from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, accuracies_by_index
 from assignadd.measures.columns import ProgressObserver
 from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
@@ -47,7 +45,7 @@ def train(
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
     `task` is a task of your own, or a file with TASK; `network` is a function from the task's sizes to a torch module,
-    or a file with NETWORK (docs/train_your_own.md). They take the place of the configuration's task and model.
+    or a file with NETWORK (docs/train_your_own.md). They replace the configuration's task and model.
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
     (`assignadd.runs.naming`), so that the same call finds the same run.
@@ -107,7 +105,8 @@ def load(
     """
     run = open_run(run)
     check_files(run, network=network)
-    stack, index = load_stack(run, step), run.index_of(seed)
+    stack = load_stack(run, step)
+    index = run.index_of(seed)
     if run.config.model.file is not None:
         return module_with(run.config, {name: weight[index] for name, weight in stack.weights.items()})
     return Transformer.from_stack(stack, index)
@@ -129,11 +128,7 @@ def evaluate(
     check_files(run, task, network)
     step, stack = run.at(step)
     diverged = run.unsound(step, stack)  # reasons by the index of the model
-    sound = [i for i in range(len(stack)) if i not in diverged]
-    if not sound:
-        return [{} for _ in range(len(stack))]
-    measured = set_accuracies(stack.models(sound), [run.configs[i] for i in sound], run.seen[sound], n)
-    accuracies = dict(zip(sound, measured, strict=True))
+    accuracies = accuracies_by_index(run, stack, [i for i in range(len(stack)) if i not in diverged], n)
     return [accuracies.get(i, {}) for i in range(len(stack))]
 
 
@@ -154,16 +149,11 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
     The table is stored in the run folder, and read from there the next time. The columns of `train(observe=...)`
     follow, where a checkpoint was evaluated in training.
     """
-    from assignadd.dynamics.trajectory import measured_run, read_measures, with_own_columns, write_measures
+    from assignadd.dynamics.trajectory import stored_or_measured, with_own_columns
 
     run = open_run(run)
     require_built_in(run.config, "assignadd.measure")
-    table = read_measures(run)
-    if table is None:
-        table = measured_run(run)
-        with contextlib.suppress(RunError):  # a run that may only be read
-            write_measures(run, table)
-    return with_own_columns(run, table)
+    return with_own_columns(run, stored_or_measured(run))
 
 
 def table(name: str) -> polars.DataFrame:

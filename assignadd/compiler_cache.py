@@ -28,18 +28,18 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps, loads
 from numba.misc.appdirs import AppDirs
 
-IN_PYTHON = bool(vars(config)["DISABLE_JIT"])
+IN_PYTHON = bool(vars(config)["DISABLE_JIT"])  # the user has switched the compiler off, by NUMBA_DISABLE_JIT=1
 DIGEST = 32  # bytes of a sha256
 MOST_BYTES = 64 << 20  # of a file; a large function has one or two million
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# A link is an error, and a pipe is not waited for; Windows reads and writes bytes. Not every system has these.
+# Flags of os.open, as far as this system has them: a link is an error, a pipe is not waited for, Windows reads bytes.
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def with_stored_code(function: Callable[..., Any], sources: Iterable[Path], note: str = "", **options: Any) -> Any:
-    """The function compiled by Numba when it is first called, or as it was compiled earlier from these source files.
+    """The function, which Numba compiles at its first call, unless the code compiled from the same `sources` is stored.
 
-    Before it is compiled, the note is printed on stderr, if there is one.
+    `note` is printed on stderr before the function is compiled, unless it is empty. `options` are those of `njit`.
     """
     jit: Any = njit  # whose declared types lack some options
     result = jit(**options)(function)
@@ -91,13 +91,15 @@ class CodeCache(FunctionCache):
             _say(f"compiled code is not kept for the next start: {path.parent}: {error.strerror or error}")
 
     def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
-        """The file for a signature on this processor, and all that its content depends on."""
+        """The file for a signature on this processor; and, as bytes, all that the compiled code depends on."""
         key = self._index_key(sig, codegen)  # the signature, the processor, the function's bytecode
         code = self._py_func.__code__
         name = f"{Path(code.co_filename).stem}.{self._py_func.__qualname__}-{code.co_firstlineno}"
-        hashed = hashlib.sha256(repr((sys.version_info[:2], key[:2])).encode()).hexdigest()[:16]
+        signature_and_processor = key[:2]
+        suffix = hashlib.sha256(repr((sys.version_info[:2], signature_and_processor)).encode()).hexdigest()[:16]
         versions = (sys.version, numba.__version__, llvmlite.__version__)
-        return self._folder / f"{name}.{hashed}.compiled", repr((versions, self._stamp, name, key)).encode()
+        made_from = repr((versions, self._stamp, name, key)).encode()
+        return self._folder / f"{name}.{suffix}.compiled", made_from
 
 
 def problem(folder: Path) -> str | None:
@@ -110,14 +112,14 @@ def problem(folder: Path) -> str | None:
         return error.strerror or str(error)
     if not stat.S_ISDIR(status.st_mode):
         return "not a folder"
-    if _of_others(status):
+    if _others_can_write(status):
         return "other users can write to it"
     return None if os.access(folder, os.W_OK | os.X_OK) else "it cannot be written"
 
 
 @cache
 def _folder(beside: Path) -> Path | None:
-    """The folder that keeps the compiled code of a folder of source files; None, and a line on stderr, if none can."""
+    """The folder for code compiled from files in `beside`; None, and a line on stderr, if no folder can keep it."""
     name = f"assignadd_{hashlib.sha256(str(beside).encode()).hexdigest()[:16]}"
     places = [beside / "__pycache__", Path(AppDirs(appname="numba", appauthor=False).user_cache_dir) / name]
     if wanted := os.environ.get("NUMBA_CACHE_DIR"):
@@ -141,18 +143,18 @@ def _stamp(sources: tuple[Path, ...]) -> str:
 
 @cache
 def _say(line: str) -> None:
-    """A line on stderr, once; the processes of a sweep leave it to the one that started them."""
+    """Prints a line on stderr, the same line only once; a process that another one of ours started prints nothing."""
     if multiprocessing.parent_process() is None and sys.stderr is not None:
         print(f"assignadd: {' '.join(line.split())}", file=sys.stderr)
 
 
-def _of_others(status: os.stat_result) -> bool:
-    """Whether somebody else owns a file or a folder or can write to it."""
+def _others_can_write(status: os.stat_result) -> bool:
+    """Whether a file or a folder belongs to another user, or other users have the right to write to it."""
     return hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or bool(status.st_mode & OTHERS_WRITE))
 
 
 def _digest(made_from: bytes, content: bytes) -> bytes:
-    """The sha256 that begins a file, of its content and of all that this was made from."""
+    """The sha256 of compiled code and of all that it was made from, with which its file begins."""
     return hashlib.sha256(hashlib.sha256(made_from).digest() + content).digest()
 
 
@@ -162,14 +164,14 @@ def _read(path: Path) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | FLAGS)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
-            fits = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES and not _of_others(status)
+            fits = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES and not _others_can_write(status)
             return file.read(MOST_BYTES) if fits else None
     except OSError:
         return None
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Puts a file in its place at once: another process sees the one before, or this one."""
+    """Writes a file by one rename: another process reads the earlier file or this one, and never a part."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600), "wb") as file:

@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 def user_object(path: Path, name: str) -> tuple[Any, Source]:
-    """The object with this name in a file of Python, which is executed; and the text of the file."""
+    """The object with this name in a file of Python, which is executed; and the file's name and text."""
     if path.is_dir():
         raise UserError(f"{path}: expected a file of Python that defines {name}")
     module = user_module(path)
@@ -46,15 +46,19 @@ def user_object(path: Path, name: str) -> tuple[Any, Source]:
 
 
 def source_of(defined: Any) -> Source:
-    """The file that defines a class, a function, or the class of an object; where there is no file, its lines alone."""
-    kind = defined if isinstance(defined, type | FunctionType) else type(defined)
+    """The file that defines a class, a function, or the class of an object.
+
+    A definition without a file, as in a notebook, has its own lines as the text.
+    """
+    definition = defined if isinstance(defined, type | FunctionType) else type(defined)
+    name = definition.__name__
     with suppress(TypeError, OSError):
-        path = Path(inspect.getsourcefile(kind) or "")  # reading "" raises an OSError
+        path = Path(inspect.getsourcefile(definition) or "")  # reading "" raises an OSError
         return Source(path.name, path.read_bytes())
     try:
-        return Source(f"{kind.__name__}.py", inspect.getsource(kind).encode())
+        return Source(f"{name}.py", inspect.getsource(definition).encode())
     except (TypeError, OSError) as error:
-        raise UserError(f"{kind.__name__}: expected a definition in a file, whose text the run keeps") from error
+        raise UserError(f"{name}: expected a definition in a file, whose text the run keeps") from error
 
 
 def user_module(path: Path) -> ModuleType:
@@ -86,9 +90,9 @@ def user_module(path: Path) -> ModuleType:
 
 
 def _package_of(folder: Path) -> str:
-    """The name of the package that stands for a folder of the user's, which is made when it is first asked for.
+    """The name of the package that has the files of a user's folder as its modules; it is made if it is missing.
 
-    Its name comes from the whole path, so that two folders of the same name are two packages.
+    The name is made from the whole path, so that two folders of the same name are two packages.
     """
     package = re.sub(r"\W", "_", f"assignadd_files_{folder}")
     if package not in sys.modules:
@@ -99,12 +103,16 @@ def _package_of(folder: Path) -> str:
 
 
 def with_line(error: BaseException, *files: Path) -> str:
-    """What went wrong in one of a user's files, and where: `mine.py, line 3: ZeroDivisionError: division by zero`."""
+    """The message of an error with its place in a user's files: `mine.py, line 3: ZeroDivisionError: division by zero`.
+
+    Without such a place it names the first of the files.
+    """
     file, line = files[0], None
     files_by_name = {file.name: file for file in files}
     for frame in traceback.extract_tb(error.__traceback__):  # the last of these frames is nearest to the error
-        if Path(frame.filename).name in files_by_name:
-            file, line = files_by_name[Path(frame.filename).name], frame.lineno
+        name = Path(frame.filename).name
+        if name in files_by_name:
+            file, line = files_by_name[name], frame.lineno
     line = getattr(error, "lineno", None) or line  # that of a SyntaxError
     where = f"{file}, line {line}" if line else str(file)
     return f"{where}: {type(error).__name__}: {error}"

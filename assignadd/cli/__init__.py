@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exit_code(words: list[str], interrupts: list[int]) -> int:
     """Runs the command of a command line and returns its exit code; an error that a user can cause is one line.
 
-    `interrupts` is empty until Ctrl-C is pressed, and then any error may come of it.
+    `interrupts` is empty until Ctrl-C is pressed; from then on every error counts as the interruption.
     """
     try:
         code = _dispatch(words)
@@ -109,8 +109,10 @@ def _drop_output() -> None:
 
 @contextmanager
 def _listening_for_ctrl_c() -> Iterator[list[int]]:
-    """A list to which Ctrl-C adds the signal's number before it raises KeyboardInterrupt, of which imports may make
-    another error."""
+    """A context in which Ctrl-C raises KeyboardInterrupt; yields a list that has the signal's number from then on.
+
+    The list tells that Ctrl-C was pressed where an import turns the KeyboardInterrupt into another error.
+    """
     interrupts: list[int] = []
 
     def on_interrupt(signum: int, frame: FrameType | None) -> None:
@@ -155,7 +157,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
-    """The key of COMMANDS that the first words name, with its action if the second word is one; and the words after it.
+    """The key of COMMANDS that the first one or two words name, such as "runs list"; and the words after these.
 
     A name that is unknown raises a UsageError with the one that was probably meant.
     """

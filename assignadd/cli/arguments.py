@@ -33,8 +33,11 @@ class Argument:
     """A field of a command's dataclass, or a setting such as task.n_vars."""
 
     name: str
+    """The name of the field; of a setting, its dotted name."""
     kind: Any
+    """The type of its values, such as `int | None`."""
     default: Any
+    """The value if the user gives none; MISSING if the user has to give one."""
     positional: bool
     help: str = ""
 
@@ -46,6 +49,7 @@ class Argument:
 
     @property
     def takes_many(self) -> bool:
+        """Whether the value is a tuple, of one word or several."""
         return get_origin(self.kind) is tuple
 
     @property
@@ -54,7 +58,10 @@ class Argument:
 
     @property
     def kind_parts(self) -> set[Any]:
-        """The field's type and its parts, two levels down: int of `tuple[int, ...] | None`, the words of a Literal."""
+        """The types that the field's type is made of: `tuple[int, ...]`, int and NoneType for `tuple[int, ...] | None`.
+
+        Two levels of it are looked into; the words of a Literal are among them.
+        """
         parts = [self.kind, *get_args(self.kind)]
         return {inner for part in parts for inner in (part, *get_args(part))}
 
@@ -79,7 +86,7 @@ class Argument:
         return words if self.required else f"[{words}]"
 
     def value(self, words: str | list[str]) -> Any:
-        """The value of the field for the word, or the list of words, that the user gave; ranges are checked later."""
+        """The value of the field that one word stands for, or a tuple for a list of words; ranges are checked later."""
         if isinstance(words, list):
             return tuple(map(self.value, words))
         if words == "None" and NoneType in self.kind_parts:
@@ -100,14 +107,14 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     """The arguments of a command's dataclass: its own fields first, then those that it inherits.
 
     A field that is itself a dataclass of settings stands for all of them: `task` for task.modulus, task.n_vars and so
-    on. `section` is what these names begin with, such as "task.". The help texts are read from the source, which takes
-    time, only `with_help`.
+    on. `section` is what these names begin with, such as "task.". The arguments have their help texts only if
+    `with_help` is true, as it takes time to read these from the source.
     """
     types = get_type_hints(kind)
     help_texts = _help_texts(kind) if with_help else {}
     by_name = {field.name: field for field in fields(kind)}
     names = [name for base in kind.__mro__ for name in inspect.get_annotations(base)]  # of the class itself first
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names):  # each once
         field = by_name[name]
         # `typed` is the whole command line; what describes a file of the user's is no option either.
         if name == "typed" or "from_file" in field.metadata:
@@ -170,7 +177,7 @@ def _parser(kind: type, command: str, epilog: str, with_help: bool) -> _Parser:
 def _add(argument: Argument, group: Any) -> None:
     """Adds an argument to a parser, or to a group of options of it.
 
-    A bool has two flags, --x and --no-x, of which the help lists the one that changes the default.
+    A bool has two flags, --x and --no-x; the help lists only the one that changes the default.
     """
     if argument.kind is bool:
         section, dot, name = argument.flags[0].removeprefix("--").rpartition(".")
@@ -183,9 +190,9 @@ def _add(argument: Argument, group: Any) -> None:
     text = argument.help + (f" (default: {argument.default})" if has_default else "")
     shown = {"metavar": argument.metavar, "help": text.replace("%", "%%")}  # a single % is a placeholder of argparse
     if argument.positional:
-        # The number of words in the notation of argparse; None for exactly one.
-        if_many, if_single = ("+", None) if argument.required else ("*", "?")
-        group.add_argument(argument.name, nargs=if_many if argument.takes_many else if_single, **shown)
+        # How many words, in the notation of argparse, by (takes_many, required); None for exactly one.
+        n_words = {(True, True): "+", (True, False): "*", (False, True): None, (False, False): "?"}
+        group.add_argument(argument.name, nargs=n_words[argument.takes_many, argument.required], **shown)
     else:
         many = "+" if argument.takes_many else None
         group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)
@@ -207,16 +214,17 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
     settings: dict[str, Any] = {}  # by dotted names, such as task.n_vars
     for name, words_or_flag in vars(parsed).items():
         is_flag = isinstance(words_or_flag, bool)
-        value = words_or_flag if is_flag else arguments[name].value(words_or_flag)
-        (settings if "." in name else values)[name] = value
+        target = settings if "." in name else values
+        target[name] = words_or_flag if is_flag else arguments[name].value(words_or_flag)
     typed = shlex.join(["assignadd", *command.split(), *words])
     return kind(**values | _derived(kind, typed, values, settings))
 
 
 def _derived(kind: type, typed: str, values: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a command, if it has them, that no single option sets.
+    """The values, by field, of those fields of a command that no single option sets.
 
-    They are `typed`, the command line; `settings`, a configuration; `task`, the task of one, for `ask show`.
+    The fields are `typed`, the command line; `settings`, the configuration of `train`; `task`, the task of `ask show`.
+    `values` are those of the fields that options set, `settings` those of single settings by dotted names.
     """
     derivations: dict[str, Callable[[], Any]] = {
         "typed": lambda: typed,

@@ -37,12 +37,17 @@ class Ask(OneModel, Printing):
         reply = _reply(run, run.index_of(self.seed), self.step, tokens)
         headings = ["PAD" if token == "." else token for token in reply["tokens"]]
         table_columns = [Column("layer", " "), *(Column(heading, form="3.0f") for heading in headings)]
-        rows = [(layer, *(100 * weight for weight in weights)) for layer, weights in reply["attention"].items()]
+        rows = []
+        for layer, weights in reply["attention"].items():
+            rows.append((layer, *[100 * weight for weight in weights]))
         return Output([_answer(reply), Table("attention from =, in percent", table_columns, rows)], reply)
 
 
 def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[str, Any]:
-    """The answer of a run's model to a prompt, as --json prints it; at the last step if `step` is None."""
+    """The document of --json: the answer of the model with this index to a prompt, and what the model attends to.
+
+    The weights are those after `step` updates; of the last checkpoint if it is None.
+    """
     import torch
 
     from assignadd.model.transformer import Transformer
@@ -61,7 +66,7 @@ def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[st
     probabilities, answers = answer_logits.softmax(-1).topk(2)
     task = run.config.task
     vocabulary = Vocabulary(task)
-    label = answer(tokens, task)
+    label = answer(tokens, task)  # the right answer
     return {
         "text": render(tokens, task),
         "tokens": [vocabulary.name(token) for token in tokens],
@@ -94,7 +99,7 @@ def _attention_from_equals(patterns: list[Tensor]) -> dict[str, list[float]]:
 
 
 def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
-    """How near to training a prompt is, such as "1-var, held-out pair (17, 19), 1 banned slot".
+    """What sort of sequence a prompt is, such as "1-var, held-out pair (17, 19), 1 banned slot".
 
     `seen` says for each pair of numbers whether training may add it, (N, N).
     """
@@ -113,11 +118,13 @@ def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
     values = operand_values(tokens, task)
     seen_or_not = "seen" if seen[values] else "held-out"
     kind = f"{n_vars}-var, {seen_or_not} {TUPLE[task.operands]} ({', '.join(map(str, values))})"
-    return kind + (f", {n_banned} banned slot{'s' * (n_banned > 1)}" if n_banned else "")
+    if n_banned == 0:
+        return kind
+    return f"{kind}, {n_banned} banned slot{'s' * (n_banned > 1)}"
 
 
 def _answer(reply: dict[str, Any]) -> Text:
-    """The prompt with its answer, whether that is right, and how sure the model is."""
+    """Three coloured lines about a reply (`_reply`): the answer and whether it is right, the runner-up, the model."""
     colour = "green" if reply["correct"] else "red"
     verdict = "as it should be" if reply["correct"] else f"wrong, the answer is {reply['label']}"
     return Text.assemble(
@@ -148,7 +155,7 @@ class Show(FromPreset, Printing):
 
     def main(self) -> Output:
         """A table of sequences with their answers."""
-        task = Config(task=self.task).task  # a configuration checks its settings
+        task = Config(task=self.task).task  # the same task, which the configuration has checked
         options.within("n", self.n)
         if not 0 <= self.seed < 2**63:
             raise ConfigError("seed", self.seed, "a whole number from 0 to 2^63 - 1")
@@ -170,7 +177,7 @@ class Show(FromPreset, Printing):
         return Output([Table(title, columns("tokens", "answer"), rows)], document)
 
     def _drawn(self, task: Task) -> list[list[int]]:
-        """Sequences of the evaluation set that is asked for, or of the training distribution."""
+        """`n` sequences, each a list of tokens: of the evaluation set --set, or of the training distribution."""
         from assignadd.task.evalsets import all_sets
         from assignadd.task.sampler import Sampler
         from assignadd.task.splits import pair_split

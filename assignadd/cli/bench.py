@@ -10,7 +10,9 @@ from assignadd.cli.options import FromPreset, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console, facts
 from assignadd.config import Config, ConfigError
 
-CUDA_STACKS, CPU_STACKS = (1, 8, 32, 128), (1, 2, 8)  # the numbers of models in the stacks that are timed
+# The numbers of models in the stacks that are timed.
+CUDA_STACKS = (1, 8, 32, 128)
+CPU_STACKS = (1, 2, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ def _on_cpu(config: Config, seconds: float) -> Output:
             "threads": {str(n): speed.on_threads(config, n, seconds) for n in range(1, min(cores, 2) + 1)},
             "sampler_per_second": speed.sampler_rate(config, seconds),
             **speed.evaluation_rate(config, seconds),
-            # by the number of models, milliseconds per model and step
+            # milliseconds per model and step, by the number of models in the stack
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,

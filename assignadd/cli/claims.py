@@ -16,6 +16,7 @@ from assignadd.cli.options import ManyRuns, Measuring, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.trajectory import binds
+from assignadd.report.claims_table import verdict_group
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_file
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
@@ -60,11 +61,12 @@ class Judging(ManyRuns, Measuring):
     def command(self) -> str:
         """The command line of `assignadd claims` that judges the same claims on the same networks and populations."""
         words = ["assignadd", "claims", *self.runs]
-        for option in ("step", "n", "seeds", "with", "census", "fraction", "two-var"):
-            name = "with_" if option == "with" else option.replace("-", "_")
-            value = getattr(self, name)
-            if value != getattr(Claims, name):  # the default
-                words += ["--" + option, *map(str, value if isinstance(value, tuple) else [value])]
+        for name in ("step", "n", "seeds", "with_", "census", "fraction", "two_var"):
+            value, default = getattr(self, name), getattr(Claims, name)
+            if value != default:
+                option = "--" + name.rstrip("_").replace("_", "-")
+                values = value if isinstance(value, tuple) else [value]
+                words += [option, *map(str, values)]
         return shlex.join(words)
 
 
@@ -119,9 +121,9 @@ class Claims(Judging, Printing):
         return Output([*parts, *_tally(records, networks)], documents, every_line, int(is_broken))
 
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
-        """These arguments; with a network of the package if the claims need a network and the user names none.
+        """These arguments, with a network of the package as the run if the claims need one and the user names none.
 
-        Refuses an --only that fits no claim.
+        Raises an error if --only fits no claim, or needs a network where the user names only populations.
         """
         from assignadd.ledger.claim import is_about_networks
         from assignadd.paper.ledger import chosen_claims
@@ -130,7 +132,7 @@ class Claims(Judging, Printing):
         if self.runs or not any(need_network):
             return self
         if not (self.census or self.fraction or self.two_var):
-            # One of its six networks: all claims about one take a minute or two.
+            # Seed 0 alone of its six networks: to judge all claims takes a minute or two for each.
             return dataclasses.replace(self, runs=(options.shipped_run().name,), seeds=self.seeds or "0")
         # With a population of the user's own only the claims about many seeds are judged, if there are any.
         if all(need_network):
@@ -139,7 +141,7 @@ class Claims(Judging, Printing):
 
 
 def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
-    """CLAIMS and FIGURES of a file that the user names, which is executed; it has one of them at least."""
+    """CLAIMS and FIGURES of a file of the user's, which is executed; () for one of the two that it does not have."""
     from assignadd.figure.record import FigureRecord
     from assignadd.ledger.claim import Claim
     from assignadd.paper.ledger import CLAIMS
@@ -147,10 +149,10 @@ def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
 
     module = user_module(path)
     stated = []
-    for name, kind, home in (("CLAIMS", Claim, "ledger"), ("FIGURES", FigureRecord, "figure")):
+    for name, kind, package in (("CLAIMS", Claim, "ledger"), ("FIGURES", FigureRecord, "figure")):
         values = getattr(module, name, ())
         if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
-            raise UsageError(f"{path}: expected {name}, a tuple of assignadd.{home}.{kind.__name__}")
+            raise UsageError(f"{path}: expected {name}, a tuple of assignadd.{package}.{kind.__name__}")
         stated.append(values)
     claims, figures = stated
     if not claims and not figures:
@@ -180,37 +182,32 @@ def record_table(records: Sequence[Record]) -> Table:
 
 
 def _measured_cells(label: str, line: Line) -> tuple[Any, ...]:
-    """The cells that both a claim and a further reading have: those of the columns from `verdict` to `sample`."""
+    """The cells of a claim or a further reading in the columns from `verdict` to `sample`; `label` is the claim's."""
     has_interval = line.low is not None and line.low != line.high
     interval = f"{line.low:.4f} to {line.high:.4f}" if has_interval else None
     sample = None if line.value is None else line.sample
     return line.verdict, label, line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample
 
 
-def _verdict(record: Record) -> str:
-    """The verdict under which a record is counted: SOME_SEEDS if it differs by network, as in "2 hold, 1 fails"."""
-    return record.verdict if record.verdict in COLOURS else SOME_SEEDS
-
-
 def _by_label(records: Sequence[Record]) -> list[Table | str]:
-    """A row for each label of the paper with its verdicts counted, and a line with the claims that do not hold."""
-    counts = Counter((record.label, _verdict(record)) for record in records)
-    of_label = Counter(record.label for record in records)
+    """A table with a row for each label, which counts its claims by verdict; and a line with those that do not hold."""
+    counts = Counter((record.label, verdict_group(record.verdict)) for record in records)
+    n_claims = Counter(record.label for record in records)
     present = {verdict for _, verdict in counts}
     verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if verdict in present]
     rows = []
-    for label, n in of_label.items():
-        rows.append((label, n, *(counts[label, verdict] or None for verdict in verdicts)))
+    for label, n in n_claims.items():
+        rows.append((label, n, *[counts[label, verdict] or None for verdict in verdicts]))  # None is shown as "-"
     caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
     title = "claims by the paper's figure or section"
-    failing = ", ".join(record.id for record in records if _verdict(record) in (FAILS, BROKEN))
+    failing = ", ".join(record.id for record in records if verdict_group(record.verdict) in (FAILS, BROKEN))
     lines = [f"do not hold: {failing}"] if failing else []
     return [Table(title, columns("label", "claims", *verdicts), rows, caption), *lines]
 
 
 def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:
     """The last lines: how many claims have each verdict, and which networks do not bind."""
-    counts = Counter(_verdict(record) for record in records)
+    counts = Counter(verdict_group(record.verdict) for record in records)
     counted = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     lines = [f"{len(records)} claim{'s' * (len(records) != 1)}: {counted}"]
     if not_binding := [f"seed {network.seed} of {network.name}" for network in networks if not binds(network)]:

@@ -31,10 +31,10 @@ class Explore(Parallel):
     where the task is the same."""
 
     def main(self) -> None:
-        """Writes the page, unpacked where it comes with the package, and prints its size."""
+        """Writes the page and prints its size; without arguments and runs, the page that comes with the package."""
         options.within("checkpoints", self.checkpoints, 2, 100_000)
-        is_ready_made = self == Explore(out=self.out, threads=self.threads)  # all else is as in the package's page
-        if is_ready_made and not any(Path("runs").rglob("manifest.json")):
+        has_defaults = self == Explore(out=self.out, threads=self.threads)  # all that changes the page
+        if has_defaults and not any(Path("runs").rglob("manifest.json")):
             from assignadd.page.ready import unpack
 
             note(options.NO_RUN_GIVEN)
@@ -45,7 +45,7 @@ class Explore(Parallel):
         say(f"{page}: {size / 1e6:.1f} MB in all")
 
     def _exported(self) -> Path:
-        """The index.html of a page of the runs, after their networks are measured."""
+        """Measures the networks of the runs, writes their page, and returns the path of its index.html."""
         from assignadd.cli.measure import read_networks
         from assignadd.network import SEQUENCES
         from assignadd.page.export import export

@@ -69,13 +69,13 @@ class Intervene(OneModel, Printing):
         index = run.index_of(self.seed)
         step, model = run.model_at(self.step, index)
         task = run.config.task
-        tokens = torch.tensor([options.read_prompt(self.prompt, task)])
-        reference = reference_sequences(run.configs[index], run.seen[index])
+        tokens = torch.tensor([options.read_prompt(self.prompt, task)])  # (1, T)
+        reference = reference_sequences(run.configs[index], run.seen[index])  # (sequences, T)
         _check_matches(interventions, Positions(task, tokens), Positions(task, reference))
         donor_in_run = donors_of(run, step)
 
         def donor(swap: Swap, _: int) -> Stack:
-            """The model that gives its weights to a swap; the stack has one model alone, which `apply` calls 0."""
+            """The model that gives its weights to a swap; the second argument is 0, the index in our stack of one."""
             return donor_in_run(swap, index)
 
         def logits(sequences: Tensor, changes: Sequence[Intervention]) -> Tensor:
@@ -104,7 +104,7 @@ class Intervene(OneModel, Printing):
 
 
 def _answer(logits: Tensor, label: int) -> dict[str, Any]:
-    """From the logits of a prompt, (N,): the answer, its probability, and that of the right answer `label`."""
+    """The model's answer, its probability, and that of the right answer `label`, from the logits of a prompt, (N,)."""
     probabilities = logits.softmax(-1)
     best = int(probabilities.argmax())
     return {
@@ -126,7 +126,7 @@ def _check_matches(interventions: Sequence[Intervention], prompt: Positions, ref
 
 
 def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
-    """A reply for people: the prompt with its answer, and a table of what the interventions change."""
+    """A reply (`Intervene._reply`) for people: the prompt with the right answer, and a table of what changes."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
     accuracy = reply["accuracy"]
     rows: list[tuple[Any, ...]] = [(when, *reply[when].values(), accuracy[when]) for when in ("before", "after")]
@@ -185,10 +185,10 @@ class Interchange(OneModel, Printing):
 
 
 def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dict[str, Any]]:
-    """For each alignment the number of pairs of prompts, and the accuracy on them by what is exchanged (EXCHANGED).
+    """By alignment: `n`, the number of pairs of prompts, and under each key of EXCHANGED the interchange accuracy.
 
     An alignment says which part of an activation should hold which variable of the program. Without pairs the
-    accuracies are None.
+    accuracies are None. About `pairs` pairs are drawn for each.
     """
     from assignadd.paper.causes.interchange import ELSEWHERE, untrained
     from assignadd.paper.causes.interchange import Interchange as Test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -59,7 +60,7 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
 
     Each set has `n` sequences. Models that diverged are left out with a note.
     """
-    from assignadd.measures.accuracies import set_accuracies
+    from assignadd.measures.accuracies import accuracies_by_index
     from assignadd.task.evalsets import all_sets
     from assignadd.training.trainer import prepare
 
@@ -71,11 +72,9 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
     indices = [i for i in indices if i not in reasons]
     if not indices:
         raise RunError(f"{run.name} has no model left to evaluate at step {step}")
-    configs = [run.configs[i] for i in indices]
-    accuracies = set_accuracies(stack.models(indices), configs, run.seen[indices], n)
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     models = []
-    for i, by_set in zip(indices, accuracies, strict=True):
+    for i, by_set in accuracies_by_index(run, stack, indices, n).items():
         sets = {}
         for name, measured in by_set.items():
             sets[name] = {
@@ -106,9 +105,9 @@ def _many_models(models: Sequence[dict[str, Any]], caption: str) -> Table:
     runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
     labels = {name: numbers["label"] for model in models for name, numbers in model["sets"].items()}
     by_label: dict[str, list[float | None]] = {}
+    no_such_set = {"accuracy": None}  # of a model whose task does not have the set
     for name, label in labels.items():
-        # A model's task may not have the set.
-        by_label[label] = [model["sets"].get(name, {"accuracy": None})["accuracy"] for model in models]
+        by_label[label] = [model["sets"].get(name, no_such_set)["accuracy"] for model in models]
     return by_model(f"accuracy: {'; '.join(runs_and_steps)}", by_label, [model["seed"] for model in models], caption)
 
 
@@ -134,16 +133,21 @@ class Curves(OneRun, Parallel, Printing):
         return Output([line], csv=Table("", columns(*rows.columns), rows.rows()))
 
 
-def measured_table(run: Run, threads: int) -> polars.DataFrame:
+def measured_table(run: Run, processes: int) -> polars.DataFrame:
     """Every progress measure at every checkpoint of a run: read where it is stored, else measured and stored."""
-    from assignadd.dynamics.trajectory import measured_run, stored_measures, write_measures
+    from assignadd.dynamics.trajectory import stored_or_measured
+
+    return stored_or_measured(run, partial(_measured_on_screen, processes=processes), note)
+
+
+def _measured_on_screen(run: Run, processes: int) -> polars.DataFrame:
+    """Every progress measure at every checkpoint of a run, measured now by several processes.
+
+    The screen shows the number of checkpoints that are done; a note for each model that diverged goes to stderr.
+    """
+    from assignadd.dynamics.trajectory import measured_run
     from assignadd.training.trainer import prepare
 
-    try:
-        if (table := stored_measures(run)) is not None:
-            return table
-    except RunError as error:
-        note(f"{error}; it is measured again")
     prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
@@ -153,12 +157,7 @@ def measured_table(run: Run, threads: int) -> polars.DataFrame:
         def listener(done: int, total: int) -> None:
             status.update(Text(f"measuring {run.name}: {done:,} of {total:,} checkpoints"))
 
-        table = measured_run(run, listener, threads)
-    try:
-        write_measures(run, table)
-    except RunError as error:  # a run that may only be read
-        note(f"the measures are not stored: {error}")
-    return table
+        return measured_run(run, listener, processes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,9 +193,10 @@ class Phases(ManyRuns, Parallel, Printing):
 
 
 def read_networks(runs: Sequence[str | Run], step: int | None, n: int, command: str = "claims") -> list[Network]:
-    """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
+    """The models of these runs at `step` (if None, the last), to be measured on `n` sequences of each set.
 
-    Processes that measure side by side have one thread each, so that their number changes no digit.
+    A model that diverged is left out, with a note on stderr. A run with a task or a network of the user's own is
+    refused, by an error that names `command`.
     """
     options.within("n", n)
     from assignadd.network import networks_of
@@ -206,7 +206,7 @@ def read_networks(runs: Sequence[str | Run], step: int | None, n: int, command: 
     networks: list[Network] = []
     for run in [open_run(name) for name in runs]:
         require_built_in(run.config, command)
-        prepare("cpu", 1, run.config)
+        prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
         models, notes = networks_of(run, step, n)
         note(*notes)
         networks += models
@@ -241,9 +241,12 @@ def _phases_table(networks: Sequence[Network]) -> Table:
     for network in networks:
         phases = phases_of(network)
         late = late_variable_of(network)
-        onsets = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
-        spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
-        rows.append((network.name, network.seed, *onsets, *spikes, late and f"{late.variable}, {late.slot} slot"))
+        onsets = (phases.addition, phases.binding, phases.refinement)
+        spikes = (phases.first_spike, phases.second_spike)
+        steps = [None if onset is None else onset.step for onset in onsets]
+        steps += [None if spike is None else spike.after for spike in spikes]
+        late_and_slot = None if late is None else f"{late.variable}, {late.slot} slot"
+        rows.append((network.name, network.seed, *steps, late_and_slot))
     names = ("run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable")
     caption = "The step from which each was there, - if it never was. For one network, as of --seeds, also its curves."
     return Table("phases of training", columns(*names), rows, caption)

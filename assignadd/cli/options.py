@@ -17,8 +17,9 @@ from assignadd.config.errors import UsageError, one_of
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
 
-# Runs of the package: the one that answers where none is given, and one network at several moments of its training.
-SHIPPED, TRAJECTORY = "census-six", "small-trajectory"
+# Runs of the package: the one for commands without a run, and one network at several steps of its training.
+SHIPPED = "census-six"
+TRAJECTORY = "small-trajectory"
 NO_RUN_GIVEN = f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own"
 WITHOUT_NUMBA = "Numba is not installed: training on a CPU is faster after pip install 'assignadd[fast]'"
 
@@ -138,14 +139,15 @@ def read_prompt(text: str, task: Task) -> list[int]:
     """The tokens of a prompt as people type it; two numbers alone get an assignment, which a note on stderr shows."""
     from assignadd.task.text import parse, with_assignment
 
-    with_one_more = with_assignment(text, task)  # None if the prompt needs none
-    if with_one_more is not None:
-        note(f"read as {with_one_more}: every sequence has an assignment")
-    return parse(with_one_more or text, task)
+    completed = with_assignment(text, task)  # None if the prompt has an assignment
+    if completed is None:
+        return parse(text, task)
+    note(f"read as {completed}: every sequence has an assignment")
+    return parse(completed, task)
 
 
 def shipped_run() -> Run:
-    """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
+    """The run of the package for commands that are given none; a note on stderr says so, and how to train another."""
     from assignadd.runs.folder import Run, shipped
 
     note(NO_RUN_GIVEN)
@@ -153,26 +155,32 @@ def shipped_run() -> Run:
 
 
 def parse_seeds(text: str, most: int = MOST_MODELS) -> list[int]:
-    """The seeds that a text such as `3`, `0..31`, `0,4,7` or `0..3,7` names, in its order."""
+    """The seeds, at most `most`, that a text such as `3`, `0..31`, `0,4,7` or `0..3,7` names, in its order."""
+    accepted = f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {most})"
     seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", part)
-        named = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
-        if not named or len(seeds) + len(named) > most:  # before a long range is written out
-            raise ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {most})")
-        seeds += named
+    for words in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", words)
+        if match is None:
+            raise ConfigError("seeds", text, accepted)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or len(seeds) + last - first >= most:  # before a long range is written out
+            raise ConfigError("seeds", text, accepted)
+        seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
     return seeds
 
 
 def resolve_device(device: str, engine: str = "local") -> str:
-    """The device to work on, cpu or cuda; `auto` is cuda if this machine has it."""
+    """The device to work on, cpu or cuda; `auto` is cuda if this machine has it. Raises an error for any other.
+
+    With the engine ray, cuda is the cluster's. A note on stderr tells if the compiler for a CPU is missing.
+    """
     if engine not in ("local", "ray"):
         raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", device, "auto, cpu or cuda")
-    if device == "cuda" and engine == "ray":  # the cluster's, which this machine may lack
+    if device == "cuda" and engine == "ray":  # this machine may have none
         return device
     if device != "cpu":
         import torch

@@ -58,9 +58,10 @@ def report_on_screen(
     processes: int,
     of_user: Section | None = None,
 ) -> None:
-    """Measures what is missing, judges every claim, draws every figure and writes the page into `out`.
+    """Measures the networks, judges every claim, draws every figure, writes the page into `out`, and prints its path.
 
-    `command` is the one that makes the page; `of_user` is the section that a user's files add.
+    `command` is the command line that makes the page; `of_user` is the section that a user's files add. Raises
+    `NotDrawn` after all that if figures of this section failed.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
@@ -75,7 +76,7 @@ def report_on_screen(
     with console.status("measuring") as status:
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
         status.update("drawing and judging")
-        # Other processes draw while this one judges.
+        # Other processes draw in this context, while this process judges.
         with drawing_pictures(out, networks, populations, processes, of_user) as n_figures:
             records = ledger(networks, judging.command, populations=populations, more=users_claims)
     index = write_page(out, networks, records, command, of_user)
@@ -87,7 +88,7 @@ def report_on_screen(
 
 
 class NotDrawn(UserError):
-    """A figure of a user's file failed."""
+    """Figures of a user's file could not be drawn."""
 
     exit_code = 1
 

@@ -51,7 +51,7 @@ class List(Printing):
 
 
 def _summary(run: Run) -> dict[str, Any]:
-    """A run in a few numbers, in the order of the columns of `runs list`; an error where the run is damaged."""
+    """A run in a few numbers, in the order of the columns of `runs list`; a RunError if its metrics are damaged."""
     return {
         "run": run.name,
         "models": len(run.members),
@@ -80,9 +80,9 @@ class Show(OneRun, Printing):
         summary = _summary(run)
         last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
         document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
-        files = {"task": run.config.task.file, "network": run.config.model.file}  # of the user's own, or None
-        shown = summary | run.provenance | {kind: file and repr(file) for kind, file in files.items()}
-        parts = [facts(run.name, {name: value for name, value in shown.items() if value not in (run.name, {}, None)})]
+        shown = summary | run.provenance | {"task": run.config.task.file, "network": run.config.model.file}
+        present = {name: value for name, value in shown.items() if value not in (run.name, {}, None)}
+        parts = [facts(run.name, present)]
         if run.observed:
             document["observed"] = msgspec.to_builtins(run.observed)
             meanings = list(run.observed.columns.items())
@@ -183,12 +183,13 @@ class Publish(OneRun, Measuring):
         size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
         if self.dry_run:
             say(f"{folder}: {size}; nothing was uploaded")
-        else:
-            say(f"{upload(folder, self.repo, self.private, f'assignadd publish {run.name}')}: {size}")
+            return
+        address = upload(folder, self.repo, self.private, f"assignadd publish {run.name}")
+        say(f"{address}: {size}")
 
 
 def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
-    """The steps whose checkpoints are published, in order, from the words of --steps; without any the last step."""
+    """The steps whose checkpoints are published, in order: those of the `words` of --steps, or the last without any."""
     if not words:
         return [run.at()[0]]
     if words == ("all",):
@@ -245,7 +246,7 @@ class Tables(Printing):
 
 
 def _about(table: ShippedTable) -> dict[str, Any]:
-    """A table as --json describes it: its name, its subject, its rows, and the command and commit that made it."""
+    """A table as --json describes it: its name, subject, number of rows, and the command and commit that made it."""
     command, commit = table.made_by
     return {
         "name": table.name, "about": table.about, "rows": table.frame().height, "command": command, "commit": commit,

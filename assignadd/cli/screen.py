@@ -52,7 +52,8 @@ class Column:
     form: str = ","
     """How a number is written for people, such as ".3f"."""
     only: Literal["", "data", "people", "detail"] = ""
-    """Where it is shown if not everywhere: `data` in --json and --csv, `people` not there, `detail` if rows are few."""
+    """Where it is shown, if not everywhere: `data` in --json and --csv alone, `people` on the screen alone, `detail` in
+    --json and --csv, and on the screen if the table has few rows."""
     style: Callable[[Any], str] | None = None
     """The style of a cell by its value, in the words of `rich`."""
     none: str = "-"
@@ -91,7 +92,10 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """The rows as --json and --csv have them: for each row its values by the names of the columns."""
         places = {column.name: i for i, column in enumerate(self.columns) if column.only != "people"}
-        return [{name: row[i] for name, i in places.items()} for row in self.rows]
+        records = []
+        for row in self.rows:
+            records.append({name: row[i] for name, i in places.items()})
+        return records
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,10 @@ def facts(title: str, values: Mapping[str, Any]) -> Table:
 
 
 def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequence[int], caption: str = "") -> Table:
-    """A table with a row for each quantity, whose values are one per model, in the order of `seeds`.
+    """A table with a row for each quantity and a column for each model.
 
-    It has a column for each model; if they are many, columns for the lowest, the median and the highest value instead.
+    `rows` has the values of each quantity, one per model in the order of `seeds`. For more than MOST_COLUMNS models the
+    columns are the lowest, the median and the highest value instead.
     """
     headings = [f"seed {seed}" for seed in seeds]
     cells = [(quantity, *values) for quantity, values in rows.items()]
@@ -132,14 +137,16 @@ def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequ
 
 
 def _range(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
-    """The lowest, the median and the highest of the values that are not None or NaN."""
+    """The lowest, the median and the highest of the values that are not None or NaN; three None if there are none."""
     present = [value for value in values if value is not None and not math.isnan(value)]
-    return (min(present), statistics.median(present), max(present)) if present else (None, None, None)
+    if not present:
+        return None, None, None
+    return min(present), statistics.median(present), max(present)
 
 
 def print_output(output: Output, options: Printing) -> None:
     """Prints the result of a command: as JSON, as CSV or for people, as its options say."""
-    table = output.csv or next((part for part in output.parts if isinstance(part, Table)), "")
+    table = output.csv or next((part for part in output.parts if isinstance(part, Table)), "")  # or the text of --csv
     if options.json:
         document = table.records if output.json is None and isinstance(table, Table) else output.json
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
@@ -155,11 +162,11 @@ def print_output(output: Output, options: Printing) -> None:
 
 
 def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[Text]:
-    """The lines of an output for people.
+    """The lines of an output for people: all with `everything`, otherwise as many as fit one screen.
 
-    Unless they ask for everything, details are left out, and then rows of the longest table, until all fits one screen.
+    To make them fit, details are left out, and then a fifth of the rows of the longest table, again and again.
     """
-    n_rows = [len(part.rows) if isinstance(part, Table) else 0 for part in parts]  # that are shown
+    n_rows = [len(part.rows) if isinstance(part, Table) else 0 for part in parts]  # that are shown of each part
     lines = _all_lines(parts, n_rows, sys.maxsize if everything else FEW_ROWS)
     while len(lines) > MOST_LINES and max(n_rows) > LEAST_ROWS and not everything:
         lines = _all_lines(parts, n_rows, 0)
@@ -187,7 +194,10 @@ def _all_lines(parts: Sequence[Table | str | Text], n_rows: Sequence[int], most_
 
 
 def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
-    """The lines of a table: its title, its rows, a line that says what is left out, its caption (see `_all_lines`)."""
+    """The lines of a table: its title, its rows, a line that says what is left out, its caption.
+
+    The table has its details if it has at most `most_detailed` rows; otherwise it shows its first `n_rows` rows.
+    """
     hint = []
     n_in_all = len(table.rows)
     has_details = any(column.only == "detail" for column in table.columns)
@@ -219,7 +229,7 @@ def _side_by_side(table: Table, n_rows: int) -> list[Text]:
 
 
 def _grid_with_headings(shown: Sequence[Column], rows: Sequence[Sequence[Any]]) -> RichTable:
-    """A grid with the headings of these columns, each as wide as its cells in `rows` need, if the screen allows it."""
+    """A grid with the headings of these columns and no rows yet; each column is as wide as its cells in `rows` need."""
     columns_of_values = [[row[k] for row in rows] for k in range(len(shown))]
     columns_of_texts = []
     for column, values in zip(shown, columns_of_values, strict=True):
@@ -229,46 +239,49 @@ def _grid_with_headings(shown: Sequence[Column], rows: Sequence[Sequence[Any]]) 
     grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, border_style="dim")
     for column, values, width in zip(shown, columns_of_values, widths, strict=True):
         has_numbers = all(value is None or isinstance(value, int | float) for value in values)
-        # Columns for people alone have numbers in words.
-        justify: Literal["left", "right"] = "right" if has_numbers or column.only == "people" else "left"
+        is_right = has_numbers or column.only == "people"  # columns for people alone have numbers as texts
+        justify: Literal["left", "right"] = "right" if is_right else "left"
         grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
     return grid
 
 
 def _widths_and_gap(texts: Sequence[Sequence[str]]) -> tuple[list[int], int]:
-    """The width of each column of texts, so that all fit the screen, and the number of spaces between two columns.
+    """The width of each column, so that all fit the screen, and the number of spaces between two columns.
 
-    The widest column is made narrower first; no word breaks unless there is no other way.
+    `texts` has for each column its heading and its cells. The widest column is made narrower first; a word is broken
+    only if the columns do not fit otherwise.
     """
     widths = [max(map(len, column)) for column in texts]
-    narrowest = [max(map(len, " ".join(column).split()), default=0) for column in texts]
-    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= console.width else 1
-    while sum(widths) + gap * (len(widths) - 1) > console.width and max(widths) > 1:
+    narrowest = [max(map(len, " ".join(column).split()), default=0) for column in texts]  # the longest words
+    n_gaps = len(texts) - 1
+    gap = 2 if sum(widths) + 2 * n_gaps <= console.width else 1
+    while sum(widths) + gap * n_gaps > console.width and max(widths) > 1:
         can_shrink = [i for i, width in enumerate(widths) if width > narrowest[i]] or range(len(widths))
         widths[max(can_shrink, key=widths.__getitem__)] -= 1
     return widths, gap
 
 
 def _row_as_paragraph(row_columns: Sequence[Column], row: Sequence[Any]) -> list[Text]:
-    """A row as a paragraph: the first two cells are its heading, then the numbers, then each detail on its own line."""
+    """A row as a paragraph: the first two cells as its heading, a line with the other cells, a line for each detail."""
     cells = zip(row_columns, row, strict=True)
     shown = [(column, value) for column, value in cells if column.only != "data" and value is not None]
     heading = [Text(column.text(value), f"bold {column.style_of(value)}") for column, value in shown[:2]]
-    numbers: list[str] = []
+    others: list[str] = []
     details: list[str] = []
     for column, value in shown[2:]:
         if column.only == "detail":
             details.append(f"{column.label}: {column.text(value)}" if column.label else column.text(value))
         elif value != "":
-            numbers.append(f"{column.heading}: {column.text(value)}")
+            others.append(f"{column.heading}: {column.text(value)}")
     lines = [Text(": ").join(heading)]
-    for text in (", ".join(numbers), *details):
-        lines += _paragraph("    " + text) if text else []
+    for text in (", ".join(others), *details):
+        if text:
+            lines += _paragraph("    " + text)
     return lines
 
 
 def _paragraph(text: str, style: str = "") -> list[Text]:
-    """Plain text in lines that fit the screen; the pieces of a line that is wrapped have its indent."""
+    """Plain text in lines that fit the screen; a line that is wrapped keeps its indent in each of its pieces."""
     pieces: list[str] = []
     for line in text.splitlines():
         words = line.lstrip()

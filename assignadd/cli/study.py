@@ -134,9 +134,9 @@ def _listed() -> Output:
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:
-    """The results of studies: for people all of a single one, or a line for each of several; for --json all.
+    """The results of studies, given their tables by name: of a single study all, of several a line each; in --json all.
 
-    `folders` has the folder of each study that was trained now, `figure` is the file of the figure.
+    `folders` has the folder of each study that was trained now, `figure` is the file of the figure, if there is one.
     """
     from assignadd.study.files import table_file
 
@@ -151,17 +151,22 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
         rows.append((name, table.study.question, table.frame.height, counted))
     if len(tables) == 1:
-        study = table.study
+        study = table.study  # `table`, `cells` and `statements` are those of this one study
         meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
         parts = [cells, *meanings, *([statements] if study.ask else [])]
     else:
         caption = "`assignadd study PATH NAME --show` shows the cells and the statements of one"
         parts = [Table("studies", columns("study", "question", "networks", "statements"), rows, caption)]
-    return Output([*parts, *([str(figure)] if figure else [])], documents)
+    if figure is not None:
+        parts.append(str(figure))
+    return Output(parts, documents)
 
 
 def cells_table(table: StudyTable) -> Table:
-    """A row per cell of a study: networks, shares of the outcomes and medians of the numbers, with their intervals."""
+    """A table with a row per cell of a study: its networks, the shares of outcomes and the medians of numbers.
+
+    --json and --csv have the intervals too.
+    """
     study = table.study
     table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
     for names, form in ((study.outcomes, ".2f"), (study.numbers, ".3g")):
@@ -175,14 +180,22 @@ def cells_table(table: StudyTable) -> Table:
             share = table.share(cell, name)
             row += [share.value, share.low, share.high] if share else [None, None, None]
         for name in study.numbers:
-            median, interval = table.median(cell, name) or (None, None)
-            row += [median, interval.low, interval.high] if interval else [median, None, None]
+            row += _median_cells(table, cell, name)
         rows.append(row)
     return Table(study.name, table_columns, rows, study.question)
 
 
+def _median_cells(table: StudyTable, cell: str, name: str) -> list[float | None]:
+    """The median of a number over the networks of a cell and the ends of its interval; None for what there is not."""
+    median_and_interval = table.median(cell, name)
+    if median_and_interval is None:
+        return [None, None, None]
+    median, interval = median_and_interval
+    return [median, None, None] if interval is None else [median, interval.low, interval.high]
+
+
 def statements_table(table: StudyTable) -> Table:
-    """A row per statement of a study, with its value and its verdict."""
+    """A table with a row per statement of a study: its verdict, its value and its interval."""
     from assignadd.study.table import study_records
 
     table_columns = [

@@ -118,7 +118,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))
 
     def requested(self) -> SweepSettings:
-        """The sweep that the options ask for, named or in a file."""
+        """The sweep that the options ask for: its settings, and those of each model, of a named grid or from a file."""
         from assignadd.runs.config_json import with_files
         from assignadd.sweeps.plan import MOST_CELLS, NAMES, named_sweep, sweep_from_file
 
@@ -156,7 +156,7 @@ def _observed(sweep: SweepSettings, measure: str) -> SweepSettings:
 
 
 def note_versions(provenance: Mapping[str, Any]) -> None:
-    """Notes that networks of a table were trained, and measured, by different versions of this package."""
+    """Prints a note if the networks of a table were trained by different versions of this package."""
     processes = provenance["made_with"]
     versions = dict.fromkeys(f"{process['assignadd']} ({str(process['commit'])[:8]})" for process in processes)
     if len(versions) > 1:

@@ -93,7 +93,8 @@ def _network(name: str, seed: int | None) -> Network:
     run = open_run(name)
     require_built_in(run.config, "theory")
     index = run.index_of(seed)
-    return Network.of_run(run, index, *run.model_at(None, index))
+    step, stack = run.model_at(None, index)
+    return Network.of_run(run, index, step, stack)
 
 
 def _write_figures_and_verdicts(

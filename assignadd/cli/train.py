@@ -89,38 +89,40 @@ def note_undefined_measures(config: Config) -> None:
         note(f"not defined for this network, and left out: {', '.join(names)} ({reason})")
 
 
-# The least time between two reports: on a terminal, and elsewhere.
-SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
+# The least seconds between two reports: on a terminal, and in a log.
+SCREEN_SECONDS = 0.25
+LOG_SECONDS = 30.0
 # The accuracies of at most this many models are shown while they train.
 MOST_MODELS = 8
 
 
 @contextmanager
 def _training_screen(title: str, total: int, unit: str) -> Iterator[Callable[[int, Callable[[], list[str]]], None]]:
-    """A function that shows how many of `total` updates are made, how fast, and further lines.
+    """A context with a function `show(done, details)`, which reports that `done` of `total` updates are made.
 
-    It is called with the number of updates so far and a function for the lines. It shows nothing if the last report
-    was shown just before and more will follow.
+    The report says how fast, and has the further lines that `details` returns. Nothing is shown if the last report was
+    shown just before and more will follow.
     """
     status = console.status(Text(title))
-    first: tuple[int, float] | None = None  # updates and time at the first report: a run may be continued
-    shown_at = 0.0  # the time of the last report, in seconds
+    first_done: int | None = None  # updates at the first report, more than 0 if the run is continued
+    started = shown_at = 0.0  # the times of the first and of the last report, in seconds
 
     def show(done: int, details: Callable[[], list[str]]) -> None:
-        nonlocal first, shown_at
+        nonlocal first_done, started, shown_at
         now = time.monotonic()
-        first = first or (done, now)
+        if first_done is None:
+            first_done, started = done, now
         seconds_between = SCREEN_SECONDS if console.is_terminal else LOG_SECONDS
         if now - shown_at < seconds_between and done < total:
             return
         shown_at = now
         line = f"{title}: {done:,} of {total:,} {unit}"
-        if done > first[0]:
-            rate = (done - first[0]) / (now - first[1])
+        if done > first_done:
+            rate = (done - first_done) / (now - started)
             line += f", {rate:,.1f} {unit}/s, {(total - done) / rate / 60:.1f} min left"
         lines = [line, *(f"  {detail}" for detail in details())]
         if console.is_terminal:
-            status.start()  # here, as training forks its processes before its first report
+            status.start()  # not earlier: it starts a thread, and training forks before its first report
             status.update(Text("\n".join(lines)))
         else:
             for line in lines:
@@ -134,7 +136,7 @@ def _training_screen(title: str, total: int, unit: str) -> Iterator[Callable[[in
 
 @contextmanager
 def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[TrainingProgress], None]]:
-    """A listener for training, which shows the steps of a run, and the losses and accuracies of its first models.
+    """A context with a listener for training, which shows the step, and losses and accuracies of the first models.
 
     The accuracies are those on the sets that are drawn as in training; of a task of the user's own, on all sets.
     """
@@ -153,7 +155,10 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
 
 
 def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str]:
-    """A line for each of the first models: its loss, and its last accuracies; none before the first evaluation."""
+    """A line for each of the first models: its loss, and its last accuracies. No lines before the first evaluation.
+
+    `labels` has the name and the label of each set that is shown.
+    """
     lines = []
     for row, loss in zip(progress.rows[:MOST_MODELS], progress.losses, strict=False):
         accuracies = ", ".join(f"{label} {row['accuracy'][name]:.2f}" for name, label in labels.items())
@@ -164,7 +169,7 @@ def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str
 
 @contextmanager
 def showing_sweep(title: str, jobs: Sequence[Job], quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A listener to call with (index of a job, its step), which shows the progress of all jobs together.
+    """A context with a listener, called with the index of a job and its step; it shows the progress of all jobs.
 
     A job trains a stack of models. Updates are counted once for each model; nothing is shown if `quiet`.
     """

@@ -115,6 +115,29 @@ def read_measures(run: Run) -> polars.DataFrame | None:
     return None
 
 
+def stored_or_measured(
+    run: Run,
+    measure: Callable[[Run], polars.DataFrame] = measured_run,
+    note: Callable[[str], None] = lambda problem: None,
+) -> polars.DataFrame:
+    """The table beside the run; where it is missing or cannot be used, the table from `measure`, which is stored there.
+
+    `note` is called with the reason if the stored table cannot be used, or if the new one cannot be stored.
+    """
+    try:
+        table = stored_measures(run)
+        if table is not None:
+            return table
+    except RunError as error:
+        note(f"{error}; it is measured again")
+    table = measure(run)
+    try:
+        write_measures(run, table)
+    except RunError as error:  # a run that may only be read
+        note(f"the measures are not stored: {error}")
+    return table
+
+
 def stored_measures(run: Run) -> polars.DataFrame | None:
     """The table beside the run, None if there is none; raises a RunError that says why it cannot be used."""
     path = run.path / MEASURES

@@ -13,6 +13,7 @@ from assignadd.config import Config, Task
 from assignadd.model.accuracy import Exam, end_exam, end_of_training
 from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
+from assignadd.runs.folder import Run
 from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
 from assignadd.task.positions import operand_names
@@ -50,6 +51,18 @@ def set_accuracies(
             accuracies[name] = Accuracy(share, n, wilson(share * n_independent, n_independent), n_pairs)
         results.append(accuracies)
     return results
+
+
+def accuracies_by_index(run: Run, stack: Stack, indices: Sequence[int], n: int) -> dict[int, dict[str, Accuracy]]:
+    """For each of these models of a run, by its index: its accuracies on `n` sequences of every set (`set_accuracies`).
+
+    `stack` has all models of the run at one step.
+    """
+    if not indices:
+        return {}
+    configs = run.configs
+    accuracies = set_accuracies(stack.models(indices), [configs[i] for i in indices], run.seen[indices], n)
+    return dict(zip(indices, accuracies, strict=True))
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:

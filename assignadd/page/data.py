@@ -35,7 +35,7 @@ from assignadd.dynamics.trajectory import checkpoints_around, followed, phases_o
 from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import Record, find
 from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.columns import MEASURES, column_label
+from assignadd.measures.columns import MEASURES, Measure, column_label
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack
@@ -57,19 +57,29 @@ SETTINGS_OF_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operatio
 STOPS = 9
 # The colours that the page uses, by their names in `palette`.
 HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
-# By column the paper's measure and its colour; some of the seven measures have a column for each number of variables.
-MEASURED = {
-    measure.name.format(n_vars=n): (measure, palette.BY_VARS[n] if "{n_vars}" in measure.name else measure.colour)
-    for measure in MEASURES
-    if measure.paper
-    for n in VARIABLES
-}
+
+
+def _paper_columns() -> dict[str, tuple[Measure, str]]:
+    """By name of a column: the paper's measure that it is of, and its colour.
+
+    Some of the seven measures have a column for each number of variables, with the colour of that number.
+    """
+    columns = {}
+    for measure in MEASURES:
+        if measure.paper:
+            for n in VARIABLES:
+                colour = palette.BY_VARS[n] if "{n_vars}" in measure.name else measure.colour
+                columns[measure.name.format(n_vars=n)] = measure, colour
+    return columns
+
+
+MEASURED = _paper_columns()
 # The sets whose accuracies the slider and the small chart of each seed (the wall) show.
 WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train")
 
 
 def require_shown(config: Config) -> None:
-    """Refuses a task that the page cannot show: one with a setting that the page does not read and that is changed."""
+    """Raises a ConfigError for a task with a setting that the page does not read and that is not at its default."""
     for field in dataclasses.fields(config.task):
         value = getattr(config.task, field.name)
         if field.name not in (*CARRIED_SETTINGS, *SETTINGS_OF_DATA) and value != field.default:
@@ -77,7 +87,7 @@ def require_shown(config: Config) -> None:
 
 
 def task_data(config: Config) -> dict[str, Any]:
-    """The facts about a task with which the page reads and answers a prompt."""
+    """What the page needs to read and answer a prompt: settings of the task, the operator, the answer to every pair."""
     task = config.task
     vocabulary = Vocabulary(task)
     numbers = torch.arange(task.modulus)
@@ -94,7 +104,7 @@ def whole_numbers(values: Tensor) -> str:
 def package_tables() -> dict[str, Any]:
     """The data that are the same for all networks: evaluation sets, measures, the rules of the package, and colours.
 
-    "scales" are those of heat maps, of shares and of scores of either sign: colours from the least to the greatest.
+    "scales" has the colours of two kinds of heat maps, from the least value to the greatest: shares, signed scores.
     """
     measures = []
     for column, (measure, colour) in MEASURED.items():
@@ -136,7 +146,7 @@ def exam_data(config: Config, seen: Tensor) -> dict[str, Any]:
     n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
     n_per_set = math.ceil(EXAM_SEQUENCES / n_sets)
     exam = Exam([config], seen[None], EVAL_SETS, n_per_set)
-    bounds = [min(i * n_per_set, EXAM_SEQUENCES) for i in range(n_sets + 1)]  # the last set may be cut
+    bounds = [min(i * n_per_set, EXAM_SEQUENCES) for i in range(n_sets + 1)]  # between sets; the last may be cut
     return {
         "tokens": whole_numbers(exam.tokens[0, :EXAM_SEQUENCES]),
         "labels": whole_numbers(exam.labels[0, :EXAM_SEQUENCES]),
@@ -173,8 +183,8 @@ def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]
     for i, (label, evalset) in enumerate(KINDS.items()):
         with suppress(EmptySetError):  # the task may have no such sequences
             sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
-            tokens = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens[0]
-            texts[label] = render(tokens[0].tolist(), task)
+            sampled = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens  # (1, 1, T)
+            texts[label] = render(sampled[0, 0].tolist(), task)
     wrong = wrong_answer(config, seen, stack)
     if wrong is not None:
         texts["answered wrong"] = wrong
@@ -191,8 +201,8 @@ def wrong_answer(
     exam = Exam([config], seen[None], sets, SEARCHED)
     labels = exam.labels[0]  # (sequences,)
     logits = answer_logits(stack, exam.tokens)[0]  # (sequences, N)
-    # How much larger the largest logit is than that of the right answer: 0 where the answer is right.
-    excess = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]  # (sequences,)
+    label_logits = logits.gather(1, labels[:, None])[:, 0]  # (sequences,), those of the right answers
+    excess = logits.amax(1) - label_logits  # (sequences,), 0 where the network's answer is right
     if later is not None:
         is_wrong_later = answer_logits(later, exam.tokens)[0].argmax(1) != labels
         excess[is_wrong_later] = 0
@@ -202,16 +212,16 @@ def wrong_answer(
 
 # Training: checkpoints, accuracies, measures and phases, and the claims of the story.
 
-# Checkpoints are evenly spread on a scale on which the logarithm of the step and the step have length 1, and each spike
-# this length; and the width of a spike, as a share of all steps.
+# Checkpoints are evenly spread along a scale: the sum of the logarithm of the step and of the step itself, each from 0
+# to 1 over training, and of a rise by PER_SPIKE at each spike, over about this share of all steps.
 PER_SPIKE, SPIKE_WIDTH = 0.5, 0.015
 
 
 def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> list[int]:
-    """At most `most` of the steps: the ends, both sides of each spike, then always the farthest from those chosen.
+    """At most `most` (2 or more) of these steps, in order: the first, the last, both sides of each spike, and others.
 
-    `most` is 2 or more; where it is too small for both sides of every spike, the last of them are left out. Distance is
-    taken along a scale that stretches the early steps and the spikes.
+    The others are chosen one by one, each the farthest from those chosen before, along a scale that stretches the early
+    steps and the spikes. Where `most` is too small for both sides of every spike, the last of them are left out.
     """
     if len(steps) <= most:
         return list(steps)
@@ -246,11 +256,12 @@ STORY_CLAIMS = {
 
 
 def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]]:
-    """By evaluation set: accuracy, the ends of its 95 % interval, number of sequences; for every set of the task."""
+    """By evaluation set, four numbers: the accuracy, the ends of its 95 % interval, the number of sequences."""
     numbers = {}
     for name, accuracy in accuracies.items():
         interval = accuracy.interval
-        numbers[name] = [round(x, DIGITS) for x in (accuracy.accuracy, interval.low, interval.high, accuracy.n)]
+        of_set = (accuracy.accuracy, interval.low, interval.high, accuracy.n)
+        numbers[name] = [round(value, DIGITS) for value in of_set]
     return numbers
 
 
@@ -262,14 +273,14 @@ def curves_data(curves: Curves) -> dict[str, Any]:
 
 def curves_in_brief(curves: Curves) -> dict[str, Any]:
     """The accuracies on a few sets at 80 steps or fewer, for the small charts of all seeds, the wall."""
-    # Indices of evaluations; the square puts more of them early, as the page's axis does.
-    indices = np.unique((np.linspace(0, 1, 80) ** 2 * (len(curves.steps) - 1)).round().astype(int))
+    last = len(curves.steps) - 1  # the index of the last evaluation
+    indices = np.unique((np.linspace(0, 1, 80) ** 2 * last).round().astype(int))  # by the square more of them are early
     values = {name: _rounded(curves.accuracy[name][indices], 3) for name in WALL_SETS if name in curves.accuracy}
     return {"steps": curves.steps[indices].tolist(), "values": values}
 
 
 def spikes_with_checkpoints(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
-    """The spikes, `first` and `second`, that have a checkpoint on either side; `steps` are those of the checkpoints."""
+    """The spikes with a checkpoint on either side, by the names "first" and "second"; `steps` are the checkpoints'."""
     spikes = {}
     for name, spike in (("first", phases.first_spike), ("second", phases.second_spike)):
         if spike is not None and steps[0] <= spike.before and spike.after <= steps[-1]:
@@ -281,8 +292,8 @@ def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]
     """The step at which each skill came, and the spikes with the checkpoints on either side, as the page reads them."""
     phases = phases_of(network)
     onsets = {"addition": phases.addition, "binding": phases.binding, "refinement": phases.refinement}
-    # A single evaluation says what was learned, and not when.
-    steps = {name: onset.step if onset and followed(network) else None for name, onset in onsets.items()}
+    has_steps = followed(network)  # a single evaluation says what was learned, and not when
+    steps = {name: onset.step if onset is not None and has_steps else None for name, onset in onsets.items()}
     documents = []
     for name, spike in spikes.items():
         beside = checkpoints_around(network.steps, spike)

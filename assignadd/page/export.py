@@ -43,14 +43,15 @@ def export(
 ) -> Path:
     """Writes the page of these networks into `out`, and returns the path of its index.html.
 
-    It has at most `checkpoints` of each and, with `ledger`, the claims that the story quotes, as `command` judges them,
-    on a census of the same task in the folder `census`, or the package's.
+    It has at most `checkpoints` of each network. With `ledger` it has the claims that the story quotes: their records
+    say that `command` judges them. Those about many seeds are judged on the census in the folder `census`, or on the
+    package's.
     """
     for network in networks:
         require(network.config, "the explorer page", *PAPER_NEEDS)
         data.require_shown(network.config)
     if census is not None:
-        read_population(census)  # refuses what is not one before anything is measured
+        read_population(census)  # raises an error for a folder without a census before anything is measured
     folder = PageFolder(out)
     folder.write_bundle()
     models = []
@@ -75,7 +76,7 @@ def _index(
     distinct_tasks = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
 
     def suits_story(i: int) -> tuple[bool, bool, int, int]:
-        """Larger for networks that suit the story: they bind, have the first task, more spikes shown, or come first."""
+        """Larger for a network that suits the story better: it binds, has the first task, more spikes, comes first."""
         return models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i
 
     i_story = max(range(len(models)), key=suits_story)
@@ -119,9 +120,10 @@ def _export_model(network: Network, key: str, folder: PageFolder, most_checkpoin
 
 
 def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
-    """Prompts for the story: for each spike one that it sets right, and one that is wrong at the end; None for none.
+    """Prompts for the story; None where there is no such prompt.
 
-    The first spike is about sums with one variable, the second about banned slots.
+    "first" and "second" are wrong before that spike and right after it: a sum with one variable, and one with a banned
+    slot. "end" is a sum with one variable that is wrong at the end.
     """
     one_variable = [evalset for evalset in EVAL_SETS if evalset.name == BINDING_SET]
     with_banned_slots = [evalset for evalset in EVAL_SETS if evalset.n_banned]
@@ -136,4 +138,5 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
 
 def _json_in_string(value: Any) -> str:
     """A JavaScript expression for a value: JSON in a string literal, so that nothing in the data can run as code."""
-    return "JSON.parse(" + json.dumps(json.dumps(value, allow_nan=False, separators=(",", ":"))) + ")"
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return f"JSON.parse({json.dumps(text)})"

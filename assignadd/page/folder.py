@@ -24,13 +24,13 @@ from assignadd.runs.files import claim_folder, folder_inside
 
 BUNDLE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
-# The names of the files of models and of checkpoints.
+# The names of the files of models (m0.js) and of checkpoints (00030000.js).
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
 Matrix = NDArray[np.float32]
 
 
 class PageFolder:
-    """The folder of the page, and the files written into it."""
+    """The folder `out` of the page, and in `written` the files that were written into it."""
 
     def __init__(self, out: Path):
         """Claims the folder `out`; a DestinationError where it holds anything else."""
@@ -44,7 +44,7 @@ class PageFolder:
             self.write(name, (files("assignadd.page") / "built" / name).read_bytes())
 
     def write_weights(self, key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> None:
-        """Writes the script of one checkpoint (`script`)."""
+        """Writes the script of one checkpoint, whose arguments are those of `script`."""
         self.write(f"data/{key}/{step:08d}.js", script(key, step, weights, index).encode())
 
     def write(self, name: str, data: bytes) -> None:
@@ -71,22 +71,24 @@ class PageFolder:
 
 
 def script(key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> str:
-    """The script of one checkpoint, which gives the page all matrices in a row, as float16 in base 64.
+    """The script of one checkpoint, which gives the page all matrices (`circuits`), one after the other.
 
-    `key` is the name of the model on the page; `weights` and `index` are those of `circuits`.
+    They are float16 in base 64. `key` is the name of the model on the page, `index` its place in `weights`.
     """
+    matrices = circuits(weights, index).values()
     with np.errstate(over="ignore"):  # refused below
-        flat = np.concatenate([matrix.ravel() for matrix in circuits(weights, index).values()]).astype("<f2")
-    if not np.isfinite(flat).all():
+        numbers = np.concatenate([matrix.ravel() for matrix in matrices]).astype("<f2")
+    if not np.isfinite(numbers).all():
         raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
-    return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(b64encode(flat.tobytes()).decode())});\n"
+    text = b64encode(numbers.tobytes()).decode()
+    return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(text)});\n"
 
 
 def circuits(weights: Mapping[str, Any], index: int = 0) -> dict[str, Matrix]:
     """The matrices of one model by the page's names and in the page's order, each (rows, columns).
 
-    The products QK and OV, the paper's own letters, are a quarter smaller than their factors. `weights` has arrays with
-    a leading axis M, by TransformerLens's names; `index` is the model's place in it.
+    The page has the products QK and OV instead of their factors, which are larger. `weights` has arrays with a leading
+    axis M, by TransformerLens's names; `index` is the model's place on that axis.
     """
 
     def weight(name: str) -> Matrix:
@@ -95,7 +97,8 @@ def circuits(weights: Mapping[str, Any], index: int = 0) -> dict[str, Matrix]:
     matrices = {"W_E": weight("embed.W_E"), "W_pos": weight("pos_embed.W_pos")}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn"
-        W_Q, W_K, W_V, W_O = (weight(f"{attention}.{name}")[0] for name in ("W_Q", "W_K", "W_V", "W_O"))  # of one head
+        W_Q, W_K = weight(f"{attention}.W_Q")[0], weight(f"{attention}.W_K")[0]  # (d, d_head) of the only head
+        W_V, W_O = weight(f"{attention}.W_V")[0], weight(f"{attention}.W_O")[0]  # (d, d_head), (d_head, d)
         matrices[f"QK{layer}"] = W_Q @ W_K.T / math.sqrt(W_Q.shape[1])
         matrices[f"OV{layer}"] = W_V @ W_O
     last_mlp = {"W_in": weight("blocks.1.mlp.W_in"), "W_out": weight("blocks.1.mlp.W_out")}

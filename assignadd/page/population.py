@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,21 @@ from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
 from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations
 
-# For each sweep: its panel's title, the axis, the final test that is drawn, and the colour.
+
+class Panel(NamedTuple):
+    """How the page shows a sweep."""
+
+    title: str
+    axis: str
+    test: str
+    """The evaluation set of the final test whose accuracies are drawn."""
+    colour: str
+
+
+# By the name of the sweep.
 PANELS = {
-    "fraction": ("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, BLUE),
-    "two_var": ("Sums of two variables in training", "two-variable sums for each literal one, r", TWO_VAR, GREEN),
+    "fraction": Panel("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, BLUE),
+    "two_var": Panel("Sums of two variables in training", "two-variable sums for each literal one, r", TWO_VAR, GREEN),
 }
 TESTS = {ZERO_VAR: "literal sums held out from training", TWO_VAR: "two-variable sums not seen in training"}
 DOUBLES = "0-var doubles"
@@ -34,7 +45,7 @@ def population_data(populations: Populations) -> dict[str, Any] | None:
 def _census(populations: Populations) -> dict[str, Any]:
     """How many seeds bind, with an interval; when each seed learned each skill; the accuracy on held-out doubles.
 
-    That accuracy is the median of the seeds that bind, and of the others; it is left out if it was not measured.
+    "doubles" has the median accuracy of the seeds that bind, and that of the others; nothing if it was not measured.
     """
     data = census_data(populations)
     n_seeds = len(data.binds)
@@ -54,30 +65,36 @@ def _census(populations: Populations) -> dict[str, Any]:
 
 
 def _sweep(populations: Populations, name: str) -> dict[str, Any]:
-    """A sweep over a setting: its seeds' accuracies at the end at each value, and from which value half succeed."""
-    title, axis, test, colour = PANELS[name]
+    """The sweep of this name as the page reads it: at each value of its setting the accuracies of all seeds at the end.
+
+    "threshold" is the value from which half of the seeds that bind generalise, with its interval.
+    """
+    panel = PANELS[name]
     population = getattr(populations, name)
-    settings, accuracy = population.finals(SWEEPS[name], test)  # (settings,), (settings, seeds); NaN without a network
+    settings, accuracy = population.finals(SWEEPS[name], panel.test)  # (settings,), (settings, seeds); NaN for no model
     binds = population.binds(SWEEPS[name])  # (settings, seeds)
-    threshold = sweep_threshold(populations, name, test, only_binding=True)
-    measured = [row[np.isfinite(row)].tolist() for row in accuracy]  # for each setting, of the seeds that have one
+    threshold = sweep_threshold(populations, name, panel.test, only_binding=True)
+    measured = [row[np.isfinite(row)].tolist() for row in accuracy]  # for each setting, the accuracies that are there
     return {
         "name": population.name,
-        "title": title,
-        "axis": axis,
-        "test": TESTS[test],
-        "colour": colour,
+        "title": panel.title,
+        "axis": panel.axis,
+        "test": TESTS[panel.test],
+        "colour": panel.colour,
         "steps": int(population.table["step"].to_numpy().max()),
         "settings": settings.round(DIGITS).tolist(),
         "accuracies": [[round(share, DIGITS) for share in shares] for shares in measured],
         "medians": [_median(shares) for shares in measured],
-        "binding": [[int(row.sum()), len(row)] for row in binds],
+        "binding": [[int(row.sum()), len(row)] for row in binds],  # of each setting: how many bind, of how many
         "threshold": None if threshold is None else [threshold.value, threshold.low, threshold.high],
     }
 
 
 def _median(values: list[float]) -> list[float]:
-    """The median and both ends of its 95 % interval, or the median three times if too few values; empty without any."""
+    """The median and both ends of its 95 % interval. The ends are the median where values are too few for an interval.
+
+    Empty if there are no values.
+    """
     if not values:
         return []
     median, interval = median_interval(values)

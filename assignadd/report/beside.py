@@ -31,18 +31,19 @@ BIBTEX = f"""\
   license = {{MIT}}
 }}
 """
-# The fields of a record that are columns of the table.
+# The fields of a record that are columns of claims.csv.
 COLUMNS = ("id", "label", "claim", "paper", "value", "low", "high", "n", "unit", "seeds", "verdict")
+# The files that `write_beside` writes.
 BESIDE = ("claims.json", "claims.csv", "cite.bib")
 
 
 def claims_json(records: Sequence[Record]) -> bytes:
-    """The records with everything that they have, as a list in JSON."""
+    """The bytes of claims.json: a list with every field of every record."""
     return json.dumps([asdict(record) for record in records], indent=1, allow_nan=False).encode() + b"\n"
 
 
 def claims_csv(records: Sequence[Record]) -> bytes:
-    """The records as a table: a row for each."""
+    """The bytes of claims.csv: a row for each record, after a row with the names of its COLUMNS."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([COLUMNS, *map(attrgetter(*COLUMNS), records)])
     return text.getvalue().encode()

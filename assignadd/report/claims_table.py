@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
+from typing import NamedTuple
 
 from assignadd.ledger.claim import Line, Record
 from assignadd.report.page import Page, marked, number, tag, verdict_label
@@ -14,11 +15,22 @@ from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UN
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
 # The order in which verdicts are sorted and counted; SOME_SEEDS stands for all that count seeds.
 ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-# For each column whether it sorts by numbers, and the class of its cells: the text of wide ones may wrap.
-COLUMNS = {
-    "claim": (None, "wide"), "verdict": ("number", "wide"), "paper": (None, "wide"), "measured": ("number", None),
-    "n": ("number", "wide"), "seeds": ("number", None), "where": (None, None),
-}  # fmt: skip
+
+
+class Column(NamedTuple):
+    """A column of the table."""
+
+    name: str
+    kind: str | None = None
+    """`number` where rows are sorted by a number; None where they are sorted by a text."""
+    width_class: str | None = None
+    """`wide` where the text of a cell may wrap."""
+
+
+COLUMNS = (
+    Column("claim", None, "wide"), Column("verdict", "number", "wide"), Column("paper", None, "wide"),
+    Column("measured", "number"), Column("n", "number", "wide"), Column("seeds", "number"), Column("where"),
+)  # fmt: skip
 
 
 def claims_table(page: Page, records: Sequence[Record], figures: Collection[str] = ()) -> None:
@@ -26,28 +38,27 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
 
     Its headings sort it; above it are a search field and a button for each verdict, which need the script `table.js`.
     """
-    head = "".join(
-        tag("th", tag("button", name, type="button"), scope="col", data_kind=kind)
-        for name, (kind, _) in COLUMNS.items()
-    )
+    head = ""
+    for column in COLUMNS:
+        head += tag("th", tag("button", column.name, type="button"), scope="col", data_kind=column.kind)
     body = "".join(_row(record, has_figure=record.label in figures) for record in records)
     table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
     search = tag("label", 'Search <input type="search" placeholder="words or an id">')
     count = tag("p", f"{len(records)} of {len(records)} shown", class_="soft", role="status")
-    buttons = _verdict_buttons(group(record.verdict) for record in records)
+    buttons = _verdict_buttons(verdict_group(record.verdict) for record in records)
     tools = tag("div", search + buttons + count, class_="tools", hidden=True)  # the script shows them
     page.scripted(tag("div", tools + tag("div", table, class_="scroll"), data_table=True))
 
 
 def _row(record: Record, has_figure: bool) -> str:
     """The row of a claim; `has_figure` says whether the figure of its label is on the page, for a link."""
-    verdict = group(record.verdict)
+    verdict = verdict_group(record.verdict)
     label = marked(record.label).replace("_", "_<wbr>")  # where a long one may break
     measured = ""
     if record.value is not None:
         interval = _interval(record)
         measured = number(record.value) + (tag("div", interval, class_="soft") if interval else "")
-    # For each column what the cell shows, and what the row is sorted by: None comes last.
+    # For each of COLUMNS what the cell shows, as HTML, and what the row is sorted by: None comes last.
     cells: list[tuple[str, str | float | None]] = [
         (_claim(record), record.claim),
         (verdict_label(record.verdict, TONES.get(verdict, "")), ORDER.index(verdict)),
@@ -58,14 +69,16 @@ def _row(record: Record, has_figure: bool) -> str:
         (tag("a", label, href=f"#{record.label}") if has_figure else label, record.label),
     ]
     row = ""
-    for (html, sorted_by), (name, (kind, width_class)) in zip(cells, COLUMNS.items(), strict=True):
+    for column, (html, sorted_by) in zip(COLUMNS, cells, strict=True):
         sort_key = "" if sorted_by is None else str(sorted_by)
-        row += tag("td", html, data_label=name, data_sort=sort_key, data_kind=kind, class_=width_class)
+        row += tag(
+            "td", html, data_label=column.name, data_sort=sort_key, data_kind=column.kind, class_=column.width_class
+        )
     return tag("tr", row, id=f"claim-{record.id}", data_verdict=verdict)
 
 
 def _verdict_buttons(verdicts: Iterable[str]) -> str:
-    """Buttons that show all rows, which have these verdicts, or those of one verdict, each with their number."""
+    """A button that shows all rows, and one for each verdict that shows its rows; `verdicts` has that of each row."""
     counts = Counter(verdicts)
     buttons = tag("button", f"all ({counts.total()})", type="button", data_show="", aria_pressed="true")
     for verdict, n in counts.items():
@@ -73,20 +86,20 @@ def _verdict_buttons(verdicts: Iterable[str]) -> str:
     return tag("div", tag("span", "Verdict") + buttons, class_="filters", role="group", aria_label="Verdict")
 
 
-def group(verdict: str) -> str:
-    """The verdict itself; SOME_SEEDS for one that counts seeds, such as "2 hold, 1 fails"."""
+def verdict_group(verdict: str) -> str:
+    """The verdict under which a claim is counted: itself, or SOME_SEEDS for a count of seeds ("2 hold, 1 fails")."""
     return verdict if verdict in ORDER else SOME_SEEDS
 
 
 def _interval(line: Line) -> str:
-    """The 95 % interval in words; empty where there is none, or where the number is exact."""
+    """The 95 % interval in words; "" where there is none, or where the number is exact."""
     if line.low is None or line.high is None or line.low == line.high:
         return ""
     return f"{number(line.low)} to {number(line.high)}"
 
 
 def _claim(record: Record) -> str:
-    """A claim as HTML, which unfolds: further readings, the rule behind the verdict, the values of all seeds."""
+    """A claim as HTML, which unfolds to its further readings, its rule, the values of all seeds, and the command."""
     lines = []
     for reading in record.readings:
         interval = f" ({_interval(reading)})" if _interval(reading) else ""
@@ -106,13 +119,13 @@ def _claim(record: Record) -> str:
     lines += [f"{name}: {text}." for name, text in about.items() if text]
     paragraphs = "".join(tag("p", marked(line)) for line in lines if line)
     command = tag("p", tag("code", escape(record.command)))
-    # Those of one name: where one is opened, the one before closes.
+    # A browser leaves only one element of this name open.
     return tag("details", tag("summary", marked(record.claim)) + paragraphs + command, name="claim")
 
 
 def count_verdicts(page: Page, records: Sequence[Record]) -> None:
     """Adds to the page how many claims have each verdict."""
-    counts = Counter(group(record.verdict) for record in records)
+    counts = Counter(verdict_group(record.verdict) for record in records)
     claims = "1 claim" if len(records) == 1 else f"{len(records)} claims"
     labels = [(f"{verdict}: {counts[verdict]}", TONES.get(verdict, "")) for verdict in ORDER if counts[verdict]]
     page.labels(f"{claims}:", labels)

@@ -12,7 +12,7 @@ from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import Record, find
 from assignadd.network import Network
 from assignadd.report.beside import ARXIV, BESIDE
-from assignadd.report.claims_table import TONES, count_verdicts, group
+from assignadd.report.claims_table import TONES, count_verdicts, verdict_group
 from assignadd.report.page import Answer, Page, Picture, number
 from assignadd.stats import FAILS, HOLDS, SOME_SEEDS, UNDECIDED
 from assignadd.task import examples
@@ -75,22 +75,26 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
 
     `is_drawn` says whether the page has a picture with this label.
     """
-    records_of_claims = [(question, find(records, question.claim)) for question in QUESTIONS]
-    judged = [(question, record) for question, record in records_of_claims if record is not None]
-    decided = [(question, record) for question, record in judged if group(record.verdict) in (*WORDS, SOME_SEEDS)]
-    return [_answer(question, record, is_drawn) for question, record in (decided or judged)[:SHOWN]]
+    decided, undecided = [], []
+    for question in QUESTIONS:
+        record = find(records, question.claim)
+        if record is not None:
+            is_decided = verdict_group(record.verdict) in (*WORDS, SOME_SEEDS)
+            answers_of_kind = decided if is_decided else undecided
+            answers_of_kind.append(_answer(question, record, is_drawn))
+    return (decided or undecided)[:SHOWN]
 
 
 def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:
-    """The answer to a question, whose claim has this record."""
-    verdict = group(record.verdict)
+    """The answer to a question; `record` is that of its claim."""
+    verdict = verdict_group(record.verdict)
     words = WORDS.get(verdict, verdict)
-    if verdict == SOME_SEEDS:
+    if verdict == SOME_SEEDS:  # such as "2 yes, 1 no"
         counts = Counter(result.verdict for result in record.by_seed)
         words = ", ".join(f"{counts[outcome]} {word}" for outcome, word in WORDS.items() if counts[outcome])
     measured = record.claim
     if record.value is not None:
-        measured = question.measured.format(share=_shown(record, 100, " %"), number=_shown(record, 1, ""))
+        measured = question.measured.format(share=_in_words(record, 100, " %"), number=_in_words(record, 1, ""))
     text = f"{measured} {question.paper.format(paper=record.paper)}"
     return Answer(
         question=question.question,
@@ -102,8 +106,8 @@ def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool])
     )
 
 
-def _shown(record: Record, scale: float, unit: str) -> str:
-    """The number of a record, times `scale`, with its unit, and its interval if there is one."""
+def _in_words(record: Record, scale: float, unit: str) -> str:
+    """The value of a record times `scale`, with its unit; in brackets its interval and what it was counted on."""
     assert record.value is not None
     value = f"{number(scale * record.value, 3)}{unit}"
     about = []
@@ -152,10 +156,11 @@ def is_the_papers(config: Config) -> bool:
 
 def names_of(networks: Sequence[Network]) -> str:
     """Networks by their seeds and runs, such as "seeds 0, 1 of tiny; seed 0 of other"."""
-    seeds: dict[str, list[str]] = {}  # by the name of the run
+    seeds_of_runs: dict[str, list[str]] = {}  # by the name of the run
     for network in networks:
-        seeds.setdefault(network.name, []).append(str(network.seed))
-    return "; ".join(f"seed{'s' * (len(of_run) > 1)} {', '.join(of_run)} of {name}" for name, of_run in seeds.items())
+        seeds_of_runs.setdefault(network.name, []).append(str(network.seed))
+    texts = [f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)} of {name}" for name, seeds in seeds_of_runs.items()]
+    return "; ".join(texts)
 
 
 def _add_summary(page: Page, networks: Sequence[Network]) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from assignadd import __version__
 from assignadd.ledger.claim import Record
 from assignadd.report.beside import ARXIV, claims_json
-from assignadd.report.claims_table import ORDER, group
+from assignadd.report.claims_table import ORDER, verdict_group
 from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside
@@ -26,7 +26,7 @@ from assignadd.task.evalsets import all_sets
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
 ) -> list[Path]:
-    """Writes the folder that is published, a run with these checkpoints and no training state, and returns its files.
+    """Writes the folder that is published: a run with the checkpoints of `steps` alone, no state. Returns its files.
 
     The manifest is written last. An earlier or interrupted publication in the same folder is replaced.
     """
@@ -35,7 +35,7 @@ def write_hub_folder(
     checkpoints = [run.manifest.names_by_step(CHECKPOINTS)[step] for step in steps]
     listed = {name: file for name, file in run.manifest.files.items() if file.step is None or name in checkpoints}
     weights = run.checkpoint(steps[-1]).weights
-    made_here = {
+    made_here = {  # the contents of files that the run does not have
         "model.safetensors": encode_tensors({name: weight[0] for name, weight in weights.items()}),
         "claims.json": claims_json(records),
         "README.md": card(run, repository, steps, records, license).encode(),
@@ -43,7 +43,8 @@ def write_hub_folder(
     names = [*listed, METRICS, *made_here]
     for name in names:
         parent = folder_inside(folder, str(Path(name).parent))
-        atomic.write(parent / Path(name).name, made_here.get(name) or run.committed(name))
+        content = made_here[name] if name in made_here else run.committed(name)
+        atomic.write(parent / Path(name).name, content)
     for path in (folder / CHECKPOINTS).glob("[0-9]*.safetensors"):
         if f"{CHECKPOINTS}/{path.name}" not in listed:
             atomic.discard(path)  # weights of an earlier publication
@@ -111,12 +112,12 @@ def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Reco
         seeds=", ".join(map(str, seeds)),
         steps_s="s" * (len(steps) > 1),
         steps=", ".join(f"{step:,}" for step in steps),
-        claims=_claims(records),
+        claims=_verdicts_sentence(records),
     )
 
 
 def _model_index(run: Run, repository: str, step: int) -> str:
-    """The accuracies at each model's last evaluation up to `step`, as lines of the Hub's metadata; none without any."""
+    """The accuracies at each model's last evaluation up to `step`, as lines of the Hub's metadata; "" without any."""
     last_rows = {row["model"]: row for row in run.metrics() if row["step"] <= step}
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     task = {"type": "modular-arithmetic", "name": f"arithmetic modulo {run.config.task.modulus}"}
@@ -135,11 +136,11 @@ def _model_index(run: Run, repository: str, step: int) -> str:
     return f"model-index:\n- name: {repository}\n  results:\n{results}" if results else ""
 
 
-def _claims(records: Sequence[Record]) -> str:
+def _verdicts_sentence(records: Sequence[Record]) -> str:
     """How many claims have each verdict, in a sentence."""
     if not records:
         return "None were measured for this card; `assignadd claims RUN` measures them."
-    counts = Counter(group(record.verdict) for record in records)
+    counts = Counter(verdict_group(record.verdict) for record in records)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
     intro = "What the paper says of its network, and further readings, tested on these networks by `assignadd claims`"
     return f"{intro}: {counted}. All of them are in `claims.json`."

@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("table.js").read_text()
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a plain table, with a verdict's colour: good, bad or none."""
+    """A cell of a plain table, with the colour of a verdict: "good", "bad", or "" for none."""
 
     text: str
     tone: str = ""
@@ -32,8 +32,11 @@ def number(value: float, digits: int = 4) -> str:
 
 def marked(text: str) -> str:
     """A text as HTML: it is escaped, and words in `back quotes` are code."""
-    parts = escape(text).split("`")  # those at odd places stand between two back quotes
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    html = ""
+    for i, piece in enumerate(escape(text).split("`")):
+        is_quoted = i % 2 == 1  # pieces at odd places stand between two back quotes
+        html += f"<code>{piece}</code>" if is_quoted else piece
+    return html
 
 
 def verdict_label(text: str, tone: str) -> str:
@@ -97,7 +100,7 @@ class Picture:
         data = b64encode(self.svg.read_bytes()).decode()
         alt = escape(f"{self.title}. {self.look_for}")
         image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
-        # The keyboard can scroll what it can reach.
+        # The keyboard can reach and scroll an element with a tabindex.
         shown = tag("figure", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {self.title}")
         text = tag("div", words + tag("p", links, class_="soft"))
         return tag("section", text + shown, id=self.label, class_="picture")
@@ -125,7 +128,8 @@ class Page:
         """
         paragraph = marked(text)
         if links:
-            paragraph += " " + "; ".join(tag("a", marked(words), href=address) for words, address in links) + "."
+            elements = [tag("a", marked(words), href=address) for words, address in links]
+            paragraph += f" {'; '.join(elements)}."
         self._parts.append(tag("p", paragraph, class_="soft" if soft else None))
 
     def labels(self, words: str, labels: Sequence[tuple[str, str]]) -> None:
@@ -147,7 +151,9 @@ class Page:
             text = tag("p", f"{marked(answer.text)} {tag('span', links, class_='soft')}")
             heading = f"{marked(answer.question)} {verdict_label(answer.verdict, answer.tone)}"
             items += tag("li", tag("h3", heading) + text)
-        opening = tag("ul", items, class_="answers") + ("" if beside is None else beside.html())
+        opening = tag("ul", items, class_="answers")
+        if beside is not None:
+            opening += beside.html()
         self._parts.append(tag("div", opening, class_="opening"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
@@ -158,7 +164,7 @@ class Page:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
             body += tag("tr", "".join(tag("td", marked(cell.text), class_=cell.tone or None) for cell in cells))
         table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body))
-        # The keyboard can scroll what it can reach.
+        # The keyboard can reach and scroll an element with a tabindex.
         self._parts.append(tag("div", table, class_="scroll", tabindex="0"))
 
     def scripted(self, html: str) -> None:
@@ -168,7 +174,7 @@ class Page:
 
     @contextmanager
     def folded(self, summary: str, in_pairs: bool = False) -> Iterator[None]:
-        """What is added in the body of the `with` is in a part that unfolds; figures may be side by side in it."""
+        """A context: what is added in it is in a part that unfolds. With `in_pairs`, its figures are side by side."""
         opening = '<details class="pairs">' if in_pairs else "<details>"
         self._parts.append(opening + tag("summary", marked(summary)))
         yield

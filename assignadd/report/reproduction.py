@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from assignadd.config import ConfigError
@@ -35,7 +34,7 @@ from assignadd.task.evalsets import ALL_SETS
 from assignadd.training.processes import in_background
 from assignadd.user_file import with_line
 
-# The files of a figure that the page links to, and the one that has its caption.
+# The suffixes of a figure's files: its data and pictures, to which the page links, and its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
 
@@ -72,12 +71,15 @@ SECTIONS = (
 def section_of_user(
     files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]
 ) -> Section:
-    """The section that a user's files add at the end; `stated` has each file's claims and figures.
+    """The section that a user's files add at the end; `stated` has the claims and the figures of each file.
 
-    A ConfigError for a figure whose label the report has already, or that is no name of a file.
+    Raises a ConfigError if the label of a figure is one that the report has already, or cannot name a file.
     """
-    claims = tuple(chain.from_iterable(claims_of_file for claims_of_file, _ in stated))
-    figures = tuple(chain.from_iterable(figures_of_file for _, figures_of_file in stated))
+    claims: list[Claim] = []
+    figures: list[FigureRecord] = []
+    for claims_of_file, figures_of_file in stated:
+        claims += claims_of_file
+        figures += figures_of_file
     labels = {figure.label for section in SECTIONS for figure in section.figures}
     for figure in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
@@ -86,7 +88,7 @@ def section_of_user(
             raise ConfigError("label", figure.label, expected)
         labels.add(figure.label)
     names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
-    return Section(f"From {', '.join(map(str, names))}", figures, names, claims)
+    return Section(f"From {', '.join(map(str, names))}", tuple(figures), names, tuple(claims))
 
 
 def make_report_folder(folder: Path) -> None:
@@ -103,10 +105,10 @@ def drawing_pictures(
     processes: int = 1,
     of_user: Section | None = None,
 ) -> Iterator[int]:
-    """Draws every figure into `folder`/figures while the body of the `with` runs; yields the number of figures.
+    """A context in which other processes draw every figure into `folder`/figures; yields the number of figures.
 
-    Other processes draw them; if `processes` is one, they are drawn after the body. For each figure there are files
-    with the picture, its data and its caption; without data, or where a figure of the section `of_user` fails, the
+    If `processes` is one, the figures are drawn after the body of the `with`. For each figure there are files with the
+    picture, its data and its caption. A figure without data, or one of the section `of_user` that fails, has the
     caption alone.
     """
     make_report_folder(folder)
@@ -138,7 +140,7 @@ def drawing_pictures(
 
 
 def not_drawn(folder: Path, of_user: Section) -> list[str]:
-    """Why figures of a user's files could not be drawn, a line for each."""
+    """Why figures of a user's files could not be drawn, a line for each; it stands in their captions."""
     captions = [_picture(figure, folder).look_for for figure in of_user.figures]
     return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
 
@@ -208,8 +210,9 @@ def _sections(of_user: Section | None) -> list[Section]:
 
 
 def _pictures(shown: Sequence[Network], of_user: Section | None) -> list[tuple[FigureRecord, Sequence[Network]]]:
-    """All figures of the page, each with the networks that it is drawn for."""
-    return _curve_pictures(shown) + [(figure, shown) for section in _sections(of_user) for figure in section.figures]
+    """All figures of the page, each with the networks that it is drawn for: one for curves, all for the others."""
+    figures = [figure for section in _sections(of_user) for figure in section.figures]
+    return _curve_pictures(shown) + [(figure, shown) for figure in figures]
 
 
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
@@ -231,7 +234,7 @@ def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequen
 
 
 def _picture(figure: FigureRecord, folder: Path) -> Picture:
-    """A figure as the page shows it; its files are in `folder`."""
+    """A figure as the page shows it, read from its files in the folder of the report."""
     stem = _stem(figure.label, folder)
     is_drawn = _is_drawn(folder, figure.label)
     return Picture(
@@ -302,15 +305,15 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """How a run was made: machine and versions, how long it trained or where it is from, what diverged."""
+    """How a run was made, by name and value: machine and versions, how long it trained or its source, what diverged."""
     facts = {name: str(value) for name, value in run.provenance.items() if name != "sources" and value is not None}
     if run.manifest.sources:
         facts["imported from"] = f"{len(run.manifest.sources)} files, their sha256 in the run's manifest"
     else:
         facts["steps"] = f"{run.step:,}"
         facts["wall time"] = f"{run.wall_seconds / 60:.1f} min"
-    step_of_seed = zip(run.manifest.seeds, run.diverged_at, strict=True)
-    diverged = [f"seed {seed} at step {step:,}" for seed, step in step_of_seed if step is not None]
+    seeds_and_steps = zip(run.manifest.seeds, run.diverged_at, strict=True)
+    diverged = [f"seed {seed} at step {step:,}" for seed, step in seeds_and_steps if step is not None]
     if diverged:
         facts["diverged"] = ", ".join(diverged)
     return facts

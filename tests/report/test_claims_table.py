@@ -28,7 +28,7 @@ def test_verdicts_are_coloured_and_written():
 
 
 def test_verdicts_sort_from_what_holds_to_what_is_not_measured():
-    column = list(COLUMNS).index("verdict")
+    column = [column.name for column in COLUMNS].index("verdict")
     keys = [a["data-sort"] for a in reader(*RECORDS).named("td")][column :: len(COLUMNS)]
     order = sorted(RECORDS, key=lambda r: float(keys[RECORDS.index(r)]))
     assert [r.id for r in order] == ["nine", "minus", "tiny", "ten", "half", "none"]
