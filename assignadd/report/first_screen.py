@@ -75,7 +75,8 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
 
     `is_drawn` says whether the page has a picture with this label.
     """
-    decided, undecided = [], []
+    decided: list[Answer] = []
+    undecided: list[Answer] = []
     for question in QUESTIONS:
         record = find(records, question.claim)
         if record is not None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]:
-    """The studies of a file or folder, by name; `module` is the file where it is loaded already."""
+    """The studies of a file or folder, by name; `module` is that file if it is loaded already."""
     studies = _studies_of(module or user_module(path))
     if not all(isinstance(study, Study) for study in studies):
         raise UserError(f"{path}: expected STUDY = assignadd.study.Study(...), or STUDIES, a tuple of them")
@@ -42,7 +42,7 @@ def studies_in(path: Path, module: ModuleType | None = None) -> dict[str, Study]
 
 
 def _studies_of(module: ModuleType) -> Sequence[Any]:
-    """The STUDIES of a file, or else [STUDY], or [None] where it has neither; not yet checked."""
+    """The STUDIES of a file, or else its STUDY alone, or [None] where it has neither; their types are not checked."""
     return getattr(module, "STUDIES", None) or [getattr(module, "STUDY", None)]
 
 
@@ -52,7 +52,7 @@ def table_file(study: Study, folder: Path) -> Path:
 
 
 def read_study(study: Study, folder: Path) -> StudyTable:
-    """The table of a study in a folder."""
+    """The table of a study in a folder; a UserError if there is none that can be read."""
     try:
         return StudyTable(study, *read_results(table_file(study, folder)))
     except (OSError, RunError) as error:
@@ -63,7 +63,10 @@ loaded_studies = lru_cache(maxsize=16)(studies_in)
 
 
 def observe_in_file(path: Path, study: str, configs: Sequence[Config], seen: Tensor) -> Observe:
-    """What measures models of these configurations for a study in a file, which another process loads for this."""
+    """The function that measures models of these configurations for the study of this name in the file `path`.
+
+    Processes of a sweep call this: each loads the file itself, once.
+    """
     observer = loaded_studies(path)[study].observer
     assert observer is not None, "run_study asks only where the study has an observer"
     return observer(configs, seen)
@@ -98,11 +101,14 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     """
     from assignadd.figure.style import figure, save
 
-    draw, size = draw_studies, (7.0, sum(_height(table) for table in tables.values()))  # inches
     has_every_network = all(table.frame.height == table.study.n_models for table in tables.values())
-    if hasattr(module, "draw") and has_every_network and len(tables) == len(_studies_of(module)):
+    has_every_study = len(tables) == len(_studies_of(module))
+    if hasattr(module, "draw") and has_every_network and has_every_study:
         draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
-    folder, file = folder_inside(folder.parent, folder.name), folder / "figure.svg"
+    else:
+        draw, size = draw_studies, (7.0, sum(_height(table) for table in tables.values()))  # inches
+    folder = folder_inside(folder.parent, folder.name)
+    file = folder / "figure.svg"
     claim_file(file, lambda data: dark_figure_rules().encode() in data)
     with figure(*size) as fig:
         draw(tables, fig)
@@ -114,12 +120,14 @@ COLORS = {
     "adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE,
     "learned": ORANGE,
 }  # fmt: skip
-SKILLS = "adds", "binds", "refines"  # the outcomes that `ONSETS` has the steps of, in its order
-LINE = 0.22  # between the lines of outcomes within a cell, whose row has the height 1
+# The outcomes whose onsets `ONSETS` has, in its order.
+SKILLS = ("adds", "binds", "refines")
+# The distance of the lines of two outcomes within a cell; the rows of two cells have the distance 1.
+LINE = 0.22
 
 
 def _height(table: StudyTable) -> float:
-    """Inches for axes and legend and a row per cell."""
+    """The height in inches of the figure of a study: axes, legend and a row per cell."""
     return 1.1 + 0.27 * len(table.study.cells)
 
 
@@ -148,8 +156,8 @@ def draw_study(table: StudyTable, fig: FigureBase) -> None:
             continue
         for row, cell in enumerate(table.cells):
             steps = table.values(cell, onset)
-            heights = np.full(len(steps), row + LINE * (i - 1))  # the second skill is in the middle
-            right.plot(steps, heights, "|", color=COLORS[skill], markersize=4, alpha=0.8)
+            height = row + LINE * (i - 1)  # the second skill is in the middle
+            right.plot(steps, np.full(len(steps), height), "|", color=COLORS[skill], markersize=4, alpha=0.8)
     last_step = int(table.provenance["steps"])
     right.set(xlim=(0, last_step * 1.02), xlabel="step from which the skill lasts\n(a mark per network)")
     if outcomes:

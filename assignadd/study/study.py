@@ -188,15 +188,17 @@ def _rule_for_difference(rule: Rule) -> str:
     if isinstance(rule, Between):
         return f"{rule.low:g} to {rule.high:g} more than"
     is_at_least = isinstance(rule, AtLeast)
-    if rule.threshold == 0:
+    threshold = rule.threshold
+    if threshold == 0:
         return "higher than" if is_at_least else "lower than"
-    direction = "higher" if rule.threshold > 0 else "lower"
-    away_from_zero = is_at_least == (rule.threshold > 0)  # a difference of at least -0.1 is at most 0.1 lower
-    return f"at {'least' if away_from_zero else 'most'} {abs(rule.threshold):g} {direction} than"
+    if threshold > 0:
+        return f"at {'least' if is_at_least else 'most'} {threshold:g} higher than"
+    # A difference of at least -0.1 is at most 0.1 lower.
+    return f"at {'most' if is_at_least else 'least'} {-threshold:g} lower than"
 
 
 def slug(label: str) -> str:
-    """A label as a part of an identifier: "scale 0.4, decay 0.1" is scale-0.4-decay-0.1."""
+    """A label in the form that it has in identifiers: "scale 0.4, decay 0.1" becomes scale-0.4-decay-0.1."""
     text = label.lower().replace(" = ", "").replace("+", "plus").replace(" (final)", "").replace("_", "")
     text = re.sub("[()']", "", text)
     return re.sub(r"[^\w.]+", "-", text).strip("-")
@@ -221,7 +223,7 @@ class Study:
     network: Factory | str | Path | None = None
     """A network of your own instead of the base's, or a file with NETWORK."""
     unit: str | None = None
-    """The setting whose values are the independent units, where networks are trained several times; else networks."""
+    """The setting, such as seed.split, whose values are the independent units; if None, each network is a unit."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """What the study's own columns mean."""
     measure: Function | None = None
@@ -245,22 +247,23 @@ class Study:
             example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         labels = [cell.label for cell in self.cells]
-        asked_labels: set[str | None] = {None}
+        asked_labels: set[str | None] = set()
         asked_columns: list[str | None] = []
         for question in self.ask:
             if isinstance(question, Question):
                 asked_labels |= {*question.number.cells, question.other}
                 asked_columns += [question.number.column, question.number.among]
-        unknown_labels = asked_labels - {*labels, None}
+        unknown_labels = asked_labels - {*labels, None}  # None: a question without another cell
         if len(set(labels)) < len(labels) or unknown_labels:
             raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
-        for column in filter(None, asked_columns):
-            self._check_column(column)
+        for column in asked_columns:
+            if column is not None:
+                self._check_column(column)
 
     def _check_column(self, column: str) -> None:
-        """Refuses a question about a column that the table will not have."""
-        has_any_column = self.of_curves or self.early or self.task or self.network  # names are known after training
-        if column in self.labels or column.endswith(")") or has_any_column:
+        """Raises a ConfigError for a question about a column that the table surely will not have."""
+        has_unknown_columns = self.of_curves or self.early or self.task or self.network  # named after training
+        if column in self.labels or column.endswith(")") or has_unknown_columns:
             return
         accepted = "a column of the table, such as 'binds', or 'NAME (final)' of a measure"
         raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))
@@ -289,11 +292,12 @@ class Study:
         return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
 
     def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
-        """The label of its cell and the settings of every network; `seeds` is another number of networks in a cell."""
+        """Every network as the label of its cell and a member; `seeds` replaces the number of networks in each cell."""
         members = []
         for cell in self.cells:
             # A cell that lists the settings of its networks has no more than it lists.
-            settings_of_networks = cell.models[:seeds] or ({},) * (seeds or self.seeds)
+            n_networks = self.seeds if seeds is None else seeds
+            settings_of_networks = cell.models[:seeds] if cell.models else ({},) * n_networks
             for i, settings in enumerate(settings_of_networks):
                 members.append((cell.label, Member(self.first_seed + i, {**cell.settings, **settings})))
         return members

@@ -33,7 +33,8 @@ CELL = "cell"  # the column with the label of a network's cell
 # As in `dynamics.phases`, for any number of operands.
 TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
 BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
-# Outcomes of a network other than `binds`: the sets of the final exam on all of which it must reach a level.
+# Outcomes of a network other than `binds`, by name: the network has one if it reaches the level on all of these sets in
+# the final exam.
 OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "refines": (BANNED_SETS, THRESHOLD),
@@ -41,7 +42,7 @@ OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "follows 1 link": (("1-var 1 link",), THRESHOLD),  # of tasks with hops
     "follows 2 links": (("1-var 2 links",), THRESHOLD),
 }
-# The onset of a skill: the sets and the level, as in `dynamics.phases`.
+# Onsets, by name: the step from which a network stays at the level on all of these sets, as in `dynamics.phases`.
 ONSETS = {
     "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "binding at": (TRAINED_SETS, THRESHOLD),
@@ -55,7 +56,9 @@ class StudyTable:
 
     study: Study
     frame: polars.DataFrame
+    """A row per network (`study_frame`)."""
     provenance: Mapping[str, Any]
+    """How the networks were made: commands, versions, steps."""
 
     @cached_property
     def cells(self) -> dict[str, polars.DataFrame]:
@@ -63,16 +66,20 @@ class StudyTable:
         return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
 
     def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
-        """The values of a column over the networks of one cell that have one, or those with the outcome `among`."""
+        """The values of a column over the networks of one cell that have a value, (networks,).
+
+        With `among`, only networks with this outcome count.
+        """
         rows = self._networks(cell, among)
         if column not in rows.columns:
             return np.empty(0)
         return rows[column].drop_nulls().to_numpy().astype(float)
 
     def unit_means(self, cell: str, column: str, unit: str, among: str | None = None) -> np.ndarray:
-        """The mean of a column over the networks of one cell with the same value of the setting `unit`, (values,)."""
+        """The means of a column over the networks of one cell with the same value of the setting `unit`, (units,)."""
         rows = self._networks(cell, among).drop_nulls(column)
-        values, units = rows[column].cast(float).to_numpy(), rows[unit].to_numpy()  # (networks,) each
+        values = rows[column].cast(float).to_numpy()  # (networks,)
+        units = rows[unit].to_numpy()  # (networks,)
         return np.array([values[units == value].mean() for value in np.unique(units)])
 
     def _networks(self, cell: str, among: str | None) -> polars.DataFrame:
@@ -81,15 +88,17 @@ class StudyTable:
         return networks if among is None else networks.filter(networks[among])
 
     def measured(self, number: Number, cell: str) -> Measured | None:
-        """A share or a mean over the networks of one cell, with Wilson's or Student's interval; None if fewer than two.
+        """A share with Wilson's interval, or a mean with Student's, over a cell's networks; None for fewer than two.
 
         Networks that share the study's `unit`, such as a split, are not independent: they count once, with their mean.
         """
         unit = self.study.unit
         if unit is None:
-            values, counted_on = self.values(cell, number.column, number.among), "networks"
+            values = self.values(cell, number.column, number.among)
+            counted_on = "networks"
         else:
-            values, counted_on = self.unit_means(cell, number.column, unit, number.among), "networks trained again"
+            values = self.unit_means(cell, number.column, unit, number.among)
+            counted_on = "networks trained again"
         n = len(values)
         if n < 2:
             return None
@@ -109,7 +118,10 @@ class StudyTable:
         return Measured.share(float(values.sum()), len(values), "networks") if len(values) else None
 
     def median(self, cell: str, column: str) -> tuple[float, Interval | None] | None:
-        """The median of a number over the networks of a cell that have it, and its interval; None where none has."""
+        """The median of a column over the networks of a cell that have a value, and its interval; None where none has.
+
+        The interval is None where the networks are too few for one.
+        """
         values = self.values(cell, column)
         return median_interval(values.tolist()) if len(values) else None
 
@@ -141,11 +153,13 @@ def statements(study: Study) -> list[Statement]:
 def _statement(study: Study, question: Question, cell: str) -> Statement:
     """The statement that a question makes about one cell: about its number, or the difference from another cell's."""
     number, other = question.number, question.other
-    id, says = f"{study.name}-{slug(number.column)}-{slug(cell)}", sentence(question, cell, study.labels)
+    id = f"{study.name}-{slug(number.column)}-{slug(cell)}"
+    says = sentence(question, cell, study.labels)
     if other is None:
         return Statement(id, says, question.rule, lambda table: table.measured(number, cell))
-    id += f"-than-{slug(other)}"
-    return Statement(id, says, question.rule, lambda table: table.difference(number, cell, other))
+    return Statement(
+        f"{id}-than-{slug(other)}", says, question.rule, lambda table: table.difference(number, cell, other)
+    )
 
 
 def study_records(table: StudyTable) -> list[Record]:
@@ -158,9 +172,11 @@ def _record(statement: Statement, table: StudyTable) -> Record:
     number = statement.number(table)
     measured: dict[str, Any] = {}  # the fields of the record that the number gives
     if number is None:
-        verdict, comment = UNTESTABLE, "Too few networks have this number."
+        verdict = UNTESTABLE
+        comment = "Too few networks have this number."
     else:
-        verdict, measured = statement.rule.verdict(number), vars(number) | {"seeds": number.n}
+        verdict = statement.rule.verdict(number)
+        measured = vars(number) | {"seeds": number.n}
         # The networks of a cell are trained with its settings: none is in two cells, but the seeds are the same.
         comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
     return Record(
@@ -170,10 +186,13 @@ def _record(statement: Statement, table: StudyTable) -> Record:
 
 
 def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> polars.DataFrame:
-    """A row per network of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
+    """A row per network: its cell, seed and settings, its final exam, outcomes and onsets.
+
+    `sweep_table` has a row per network of `sweep` and evaluation.
+    """
     import polars
 
-    not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of another name
+    not_copied = ("attn_", FREQUENCIES)  # final rates of attention; the frequencies, which `_outcomes` has
     columns = sweep_table.columns
     exams = [name for name in columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
     n = sweep.config.record.eval_sequences
@@ -206,31 +225,36 @@ def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
 
 
 def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
-    """The outcomes and onsets of a network, from its evaluations on `n` sequences a set; None where its task has none.
+    """The outcomes and onsets of a network by name; None for those that its task does not have.
 
-    `evaluations` has a row for each of them, by step.
+    `evaluations` has a row for each evaluation, on `n` sequences of each set, by step.
     """
     last = evaluations.row(-1, named=True)
     recorded = [name for name in EVALUATION_SETS if name in evaluations.columns]
     accuracy = {name: evaluations[name].to_numpy() for name in recorded if evaluations[name].null_count() == 0}
     curves = Curves(evaluations["step"].to_numpy(), accuracy, n)
     diverged = last["diverged_at"] is not None
-    onsets = {name: skill_onset(curves, sets, level) for name, (sets, level) in ONSETS.items()}
+    binds = curves.binds and not diverged if curves.has([BINDING_SET]) else None
+    onset_steps = {}
+    for name, (sets, level) in ONSETS.items():
+        onset = skill_onset(curves, sets, level)
+        onset_steps[name] = None if onset is None else onset.step
     doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
+    has_both = not diverged and doubles is not None and others is not None
     return {
         "steps": last["step"],
         "diverged": diverged,
-        "binds": curves.binds and not diverged if curves.has([BINDING_SET]) else None,
+        "binds": binds,
         **{name: _reaches(last, sets, level) for name, (sets, level) in OUTCOMES.items()},
-        **{name: onset and onset.step for name, onset in onsets.items()},
+        **onset_steps,
         "frequencies": last.get(final_column(FREQUENCIES)),
-        "doubles minus others": None if diverged or doubles is None or others is None else doubles - others,
+        "doubles minus others": doubles - others if has_both else None,
         "loss": last["loss"],
     }
 
 
 def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
-    """Whether a network reaches the level on all of these sets in its final exam, which is in its last row.
+    """Whether a network reaches the level on all of these sets in its final exam, which is in its `last` row.
 
     None where its task has none of the sets, False if it diverged.
     """
