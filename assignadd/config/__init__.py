@@ -21,7 +21,7 @@ from assignadd.config.task import check_task, ranged, setting
 
 # The most models of a stack.
 MOST_MODELS = 4096
-# The parts of a network that can be frozen, or taken from another one.
+# The parts of a network that can be frozen, or taken from another network.
 Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
 
 
@@ -162,7 +162,7 @@ class Start:
 
     @property
     def sources(self) -> dict[str, tuple[str, str]]:
-        """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
+        """By field: the network that it names, and the part of it that training takes (`all` for every weight)."""
         sources = {}
         if self.network:
             sources["network"] = (self.network, "all")
@@ -231,14 +231,15 @@ def _rule_of(setting_field: Field[Any]) -> Rule | None:
     kinds = (kind, *get_args(kind))  # of `int | None`: the union, int and None
     if "low" in limits:
         low, high = limits["low"], limits["high"]
-        number, types = ("whole number", (int,)) if int in kinds else ("number", (int, float))
+        is_whole = int in kinds
+        types = (int,) if is_whole else (int, float)
 
         def is_within(value: Any) -> bool:
             if value is None:
                 return NoneType in kinds
             return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
 
-        return Rule(f"a {number} from {low} to {high}", is_within)
+        return Rule(f"a {'whole number' if is_whole else 'number'} from {low} to {high}", is_within)
     if kind is bool:
         return Rule("true or false", lambda value: isinstance(value, bool))
     if get_origin(kind) is Literal:
@@ -248,7 +249,7 @@ def _rule_of(setting_field: Field[Any]) -> Rule | None:
 
 # The rule of each setting that has one, by its dotted name.
 RULES = {name: rule for name, setting_field in SETTINGS.items() if (rule := _rule_of(setting_field)) is not None}
-# The section of each name that was accepted last: most values of the next are the same objects, as are whole sections.
+# For each section its values that `validate` accepted last: in the next configuration most are the same objects.
 _last_accepted: dict[str, Any] = dict.fromkeys(section.name for section in dataclasses.fields(Config))
 
 
@@ -276,7 +277,7 @@ def validate(config: Config) -> None:
 
 
 def _check_files(config: Config) -> None:
-    """Raises a ConfigError for a setting that means nothing for a task or a network of the user's own."""
+    """Raises a ConfigError for a changed setting that means nothing for a task or a network of the user's own."""
     task_file, network_file = config.task.file, config.model.file
     if task_file is not None:
         for name in ("optim.literals_from", "optim.slot_score", "record.measure_every"):
@@ -303,7 +304,7 @@ def has_code_of_user(config: Config) -> bool:
 
 
 def require_built_in(config: Config, command: str) -> None:
-    """Raises a UsageError for a task or a network of the user's own, with which this command cannot do anything."""
+    """Raises a UsageError, which names the command, if the task or the network is the user's own."""
     for option, file in {"task": config.task.file, "network": config.model.file}.items():
         if file is not None:
             raise UsageError(
@@ -313,7 +314,7 @@ def require_built_in(config: Config, command: str) -> None:
 
 
 def _check_model(model: Model) -> None:
-    """Raises a ConfigError for MLPs that do not fit the layers, or where a setting needs an MLP that is not there."""
+    """Raises a ConfigError for MLP widths that do not fit the layers, or if `direct_path` needs a missing MLP."""
     widths = model.d_mlp
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
         one_each = f"a tuple with one width or None for each of the {model.n_layers} layers"
@@ -326,7 +327,7 @@ def _check_model(model: Model) -> None:
 
 
 def _check_part(name: str, part: str, model: Model) -> None:
-    """Raises a ConfigError if the setting `name` is a part of the network that this model does not have."""
+    """Raises a ConfigError if this model does not have `part`, the value of the setting `name`."""
     if part.endswith("2") and model.n_layers < 2:
         raise ConfigError(name, part, "none or a part of layer 1: there is no layer 2")
     if part == "MLP2" and model.d_mlp[1] is None:
@@ -334,7 +335,7 @@ def _check_part(name: str, part: str, model: Model) -> None:
 
 
 def _check_schedules(config: Config) -> None:
-    """Raises a ConfigError if a part is frozen for no step, or if literals come later and training has nothing else."""
+    """Raises a ConfigError if a part would be frozen for no step, or if training would have no sequences at first."""
     optim = config.optim
     if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
         earlier = f"a step before optim.frozen_until = {optim.frozen_until}"
@@ -344,7 +345,7 @@ def _check_schedules(config: Config) -> None:
 
 
 def _check_start(config: Config) -> None:
-    """Raises a ConfigError for names that are no networks, and for parts and MLPs that are not there."""
+    """Raises a ConfigError for a text that names no network, and for a part or an MLP that the model does not have."""
     start = config.start
     for name, network in (("start.network", start.network), ("start.part_from", start.part_from)):
         match = NETWORK.fullmatch(network) if isinstance(network, str) else None
@@ -386,7 +387,7 @@ class Member:
     """Pairs of a dotted name and a value, sorted by name."""
 
     def __init__(self, seed: int, settings: Mapping[str, Any] | None = None, **short: Any):
-        """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; None stands for the others' value."""
+        """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; a setting that is None is left out."""
         values = {**(settings or {}), **short}
         by_dotted_name = {SHORT_NAMES.get(name, name): value for name, value in values.items()}
         different = [(name, value) for name, value in by_dotted_name.items() if value is not None]
@@ -400,7 +401,7 @@ class Member:
         return with_settings(base, filled_in | dict(self.settings))
 
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
-        """The settings that all models of a stack must share, as names and values, and this model with the others."""
+        """Two parts: the settings that all models of a stack must share, and a member with the other settings."""
         stack_settings = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
         model_settings = {name: value for name, value in self.settings if name in PER_MODEL}
         return stack_settings, Member(self.seed, model_settings) if stack_settings else self
@@ -408,7 +409,7 @@ class Member:
 
 def check_members(config: Config, members: Sequence[Member]) -> None:
     """Raises a ConfigError for the first member whose seed or settings are not accepted."""
-    checked: object = None
+    checked_settings: object = None
     for member in members:
         _check_seed(member.seed)
         if member.settings != checked:  # of a grid, thousands in a row differ in their seeds alone

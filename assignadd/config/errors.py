@@ -9,8 +9,11 @@ LONGEST_LINE = 1000
 
 
 def printable(text: str) -> str:
-    """A text that a terminal shows and does not obey: control characters and bytes that are not UTF-8 as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    """The text with control characters, and bytes that are not UTF-8, as escapes: a terminal would obey them."""
+    shown = ""
+    for letter in text:
+        shown += letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
+    return shown
 
 
 def shortened(text: str, most: int) -> str:
@@ -31,7 +34,7 @@ def did_you_mean(name: object, names: Iterable[object]) -> str:
 
 
 def one_of(name: object, names: Iterable[object]) -> str:
-    """The words in which an error lists the accepted names, and the one that was probably meant by `name`."""
+    """The words with which an error lists the accepted `names`, and suggests the most similar to a wrong `name`."""
     names = list(names)
     return f"one of {', '.join(map(str, names))}{did_you_mean(name, names)}"
 
@@ -54,7 +57,7 @@ class UsageError(UserError):
 
 
 class DestinationError(UserError):
-    """A file or folder that is not written to, because it holds something of somebody's."""
+    """A file or folder that is not written to, because it holds what this command did not write."""
 
 
 class RunError(UserError, RuntimeError):

@@ -20,11 +20,11 @@ AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
 MOST_SETS = 100
 # The most tuples of numbers: they are listed, and each is seen or held out.
 MOST_TUPLES = 1 << 20
-# The setting with the letters banned from each operand slot.
+# For each of the four operand slots, the setting with the letters that are banned from it.
 BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
 # The table of answers that `_check_operation` accepted last, and its N: thousands of models may have the same table.
 _last_table: list[Any] = [None, 0]
-# Settings that only pairs of numbers have, with the values that change nothing.
+# Settings that only two operands have, with the values that change nothing.
 FOR_PAIRS = {"unordered_split": False, "seen_doubles": None, "held_out_distance": None, "doubles_weight": 1}
 
 
@@ -39,7 +39,7 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 
 
 def ranged(default: Any, low: float, high: float, *, added_later: bool = False, per_model: bool = False) -> Any:
-    """A setting with a smallest and a largest value."""
+    """A setting whose values are numbers from `low` to `high`; the other arguments are those of `setting`."""
     return setting(default, added_later=added_later, per_model=per_model, low=low, high=high)
 
 
@@ -219,7 +219,7 @@ def _check_file(task: Task) -> None:
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
-    """Raises a ConfigError about a setting of the task, with what is accepted, unless a condition holds."""
+    """Raises a ConfigError about the setting `name` of the task, which says what is `accepted`, unless `holds`."""
     if not holds:
         raise ConfigError(f"task.{name}", getattr(task, name), accepted)
 
@@ -237,7 +237,7 @@ def _check_bans(task: Task) -> None:
 
 
 def _check_operation(task: Task) -> None:
-    """Raises a ConfigError for an operation that does not exist or does not fit the modulus or the table."""
+    """Raises a ConfigError for an operation that does not exist, or that does not fit the modulus or the table."""
     N, operation, table = task.modulus, task.operation, task.table
     exists = isinstance(operation, str) and named_operation(operation)
     _require(task, "operation", exists, f"{OPERATIONS}, or a file with a table of answers")
@@ -248,7 +248,8 @@ def _check_operation(task: Task) -> None:
         _require(task, "modulus", N % 2 == 0, "an even number, the order of a dihedral group")
     has_its_table = isinstance(table, tuple) and (operation == "table" or not table)
     _require(task, "table", has_its_table, "none, as task.operation is not table")
-    if operation == "table" and not (table is _last_table[0] and _last_table[1] == N):
+    was_accepted = table is _last_table[0] and _last_table[1] == N
+    if operation == "table" and not was_accepted:
         all_accepted = all(type(entry) is int and 0 <= entry < N for entry in table)  # True is no number here
         if len(table) != N * N or not all_accepted:
             accepted = f"{N} x {N} numbers from 0 to {N - 1} for task.modulus = {N}"
@@ -258,7 +259,7 @@ def _check_operation(task: Task) -> None:
 
 def _check_sizes(task: Task) -> None:
     """Raises a ConfigError where assignments do not fit the sequence, or tuples of numbers are too many or too few."""
-    V, most = task.n_vars, task.max_assignments
+    V, most = task.n_vars, task.max_assignments  # `most` assignments in a sequence
     n_tuples = math.prod(task.tuples)
     least_fraction = math.ceil(1e6 / n_tuples) / 1e6  # 1 / n_tuples, rounded up to six digits
     _require(task, "max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable")
@@ -275,7 +276,7 @@ def _check_sizes(task: Task) -> None:
 
 
 def _check_mix(task: Task) -> None:
-    """Raises a ConfigError where training asks for sequences with variables that do not exist."""
+    """Raises a ConfigError if training has sequences with variables in its mix and the bans or sizes allow none."""
     k = task.operands
     if task.one_var_ratio > 0:
         one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"

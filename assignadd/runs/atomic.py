@@ -16,9 +16,9 @@ from assignadd.config.errors import RunError
 # The name of a file that is being written: `.config.json.0a1b2c3d.tmp` becomes `config.json`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 RENAMES_OPEN_FILES = os.name != "nt"  # Windows does not
-# Flags of os.open, as far as this system has them: opening a link is an error.
+# Flags of os.open, as far as this system has them. With NOT_A_LINK, opening a link is an error; with AT_ONCE, opening a
+# pipe does not wait for its other end, and Windows reads and writes bytes.
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
-# Opening a pipe does not wait for its other end, and Windows reads and writes bytes.
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -34,7 +34,7 @@ def write(path: Path, data: bytes) -> None:
         with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
             with contextlib.suppress(OSError):  # of a file system without locks
                 lock(fd)  # so that another process does not remove it as a leftover
-            if not temporary.exists():  # it was removed as a leftover before it was locked
+            if not temporary.exists():  # another process removed it before it was locked
                 return write(path, data)
             _write_all(fd, data)
             os.fsync(fd)
@@ -54,7 +54,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, committed: int, data: bytes) -> None:
-    """Write bytes after the first `committed` ones of a file, replacing what an interrupted append may have left."""
+    """Write bytes after the first `committed` bytes of a file; what an interrupted append left there is cut off."""
     try:
         with _opened(path, os.O_WRONLY | NOT_A_LINK) as fd:
             size = os.fstat(fd).st_size
@@ -75,11 +75,11 @@ def discard(path: Path) -> None:
 
 
 def discard_leftover(path: Path) -> None:
-    """Remove a temporary file of an interrupted write; one that a process still writes is locked, and stays."""
+    """Remove a temporary file of an interrupted write. A file of another name stays, and one that is being written."""
     if not TEMPORARY.fullmatch(path.name):
         return
     with contextlib.suppress(OSError), _opened(path, os.O_RDONLY | NOT_A_LINK) as fd:
-        if lock(fd):
+        if lock(fd):  # no process writes it
             os.unlink(path)
 
 
@@ -91,7 +91,7 @@ def discard_leftovers(folder: Path) -> None:
 
 
 def move_aside(path: Path) -> Path:
-    """Rename what stands at `path`, and return its new path: the name with a random part, which nothing else has."""
+    """Rename what stands at `path`, and return its new path, whose name has a random part and the end `.aside`."""
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.aside")
     try:
         os.replace(path, aside)
@@ -130,7 +130,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def lock(fd: int) -> bool:
-    """Lock an open file; False where another process holds it."""
+    """Lock an open file and return whether that is done: not if another process holds the lock."""
     from filelock import lock_descriptor
 
     try:

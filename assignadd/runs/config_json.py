@@ -59,9 +59,9 @@ def read_config(path: Path, base: Config) -> Config:
 
 
 def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser = None) -> Config:
-    """The configuration with this task and network of the user's.
+    """The configuration with this task and this network of the user's instead of its own, where they are given.
 
-    A UserError if the configuration has a task or a network of the user's that was not named in this process.
+    Raises a UserError if the configuration has a task or a network of the user's that this process has not loaded.
     """
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
@@ -70,7 +70,7 @@ def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser =
         config = replace(config, task=Task(file=own_tasks.register(task)))
     if network is not None:
         config = replace(config, model=Model(file=own_networks.register(network, config.task)))
-    # Both are called for the error that they raise where the user has not named the file in this process.
+    # These raise the error.
     if config.task.file is not None:
         own_tasks.registered(config.task.file)
     if config.model.file is not None:
@@ -84,7 +84,7 @@ def config_from(values: Any) -> Config:
 
 
 def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values by dotted names, each as the type that the setting has in Python: a list as a tuple, 1 as 1.0.
+    """The settings, by dotted names, with each value as the type that the setting has: a list as a tuple, 1 as 1.0.
 
     A value that cannot be of that type is left unchanged: `config.validate` refuses it in the words of the setting.
     """
@@ -96,9 +96,9 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """These settings by dotted names; if `task.operation` is a file of answers, these become `task.table`.
+    """The settings, by dotted names; if `task.operation` names a file of answers, with the answers as `task.table`.
 
-    N rows make `task.modulus` N, unless the settings have it.
+    The operation is then `table`, and the number of rows is `task.modulus`, unless the settings have that.
     """
     operation = settings.get("task.operation")
     if not isinstance(operation, str) or named_operation(operation):
@@ -110,7 +110,7 @@ def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_table(path: Path) -> list[list[int]]:
-    """The rows of a file of answers: entry (x, y) is the answer for first operand x and second operand y."""
+    """The N rows of N answers in a file: rows[x][y] is the answer for first operand x and second operand y."""
     try:
         text = read_input(path, MOST_SETTINGS).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -123,7 +123,8 @@ def read_table(path: Path) -> list[list[int]]:
     except ValueError:
         rows = []
     N = len(rows)
-    if N < 2 or any(len(row) != N or not 0 <= min(row) <= max(row) < N for row in rows):
+    all_fit = all(len(row) == N and 0 <= min(row) <= max(row) < N for row in rows)
+    if N < 2 or not all_fit:
         expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces or commas"
         raise ConfigError("task.operation", str(path), expected)
     return rows
@@ -135,7 +136,7 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
     Fields that were added after the first version are left out at their defaults, so that a document has the bytes, and
     hence the hash, that it had before there were these fields.
     """
-    check_members(config, members)  # refuses what JSON cannot say, such as a NaN
+    check_members(config, members)  # refuses what JSON cannot have, such as a NaN
     # A whole number given for a float (lr=1) is written as the float it means.
     exact = config_from(msgspec.to_builtins(config))
     sections = msgspec.to_builtins(exact)
@@ -188,7 +189,7 @@ def _values_by_name(run: Settings) -> dict[str, Any]:
 
 
 def parse(data: bytes, name: str) -> Any:
-    """The values in the bytes of a JSON file; repeated keys, NaN and infinities are refused, in errors that name it."""
+    """The value in the bytes of the JSON file `name`; a ConfigError for repeated keys, NaN and infinities."""
 
     def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -221,9 +222,9 @@ def _by_dotted_name(values: Any) -> dict[str, Any]:
 
 
 def _member(name: str, values: Any, config: Config) -> Member:
-    """A model's seed and settings from an object of JSON, such as {"seed": 3, "optim.lr": 0.01}.
+    """A model's seed and settings from an object of JSON, such as {"seed": 3, "optim.lr": 0.01}; errors call it `name`.
 
-    Files of the first version have short names such as `lr`, and null for the value of the stack.
+    Files of the first version have short names such as `lr`, and null for a value that all models share.
     """
     if not isinstance(values, dict) or type(values.get("seed")) is not int:
         raise ConfigError(name, values, "an object with a whole `seed`, and settings")

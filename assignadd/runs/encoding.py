@@ -26,8 +26,9 @@ from assignadd.model.stack import Stack, flatten, weight_shapes
 if TYPE_CHECKING:
     import polars
 
-# Of a table: a few kilobytes of Parquet can unpack to any number.
+# The most cells of a table that is read: a few kilobytes of Parquet can unpack to any number of them.
 MOST_CELLS = 150_000_000
+# What the seal begins with; the 64 digits of a sha256 follow.
 PREFIX = "assignadd-seal:"
 # What stands in a file until its seal is known: as long as the seal, which then replaces it.
 BLANK = PREFIX + "0" * 64
@@ -36,10 +37,9 @@ SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file with these tensors."""
-    # safetensors refuses tensors that share memory, as the weights of a stack do.
-    copies = {
-        name: torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach()) for name, tensor in tensors.items()
-    }
+    copies = {}
+    for name, tensor in tensors.items():  # safetensors refuses tensors that share memory, as the weights of a stack do
+        copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach())
     # One metadata key only: the order of several would differ from one process to the next.
     return safetensors.torch.save(copies, metadata={"format": "pt"})
 
@@ -58,7 +58,8 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
     Weights in half precision, as in the runs that come with the package, are widened to the precision of the settings.
     """
     dtype = getattr(torch, config.numerics.dtype)
-    weights = {name: weight.to(dtype) if weight.dtype == torch.float16 else weight for name, weight in weights.items()}
+    half = {name: weight.to(dtype) for name, weight in weights.items() if weight.dtype == torch.float16}
+    weights = {**weights, **half}
     expected = {name: f"{dtype} {(M, *shape)}" for name, shape in weight_shapes(config).items()}
     stored = {name: f"{weight.dtype} {tuple(weight.shape)}" for name, weight in weights.items()}
     for name in expected | stored:
@@ -69,7 +70,7 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
 
 
 def sealed(data: bytes) -> bytes:
-    """`data`, in which `BLANK` stands once, with the seal there instead: the sha256 of `data` with the blank."""
+    """`data`, in which `BLANK` stands once, with the seal instead of it: the sha256 of `data` as it is given."""
     before, after = data.split(BLANK.encode())
     seal = PREFIX + hashlib.sha256(data).hexdigest()
     return before + seal.encode() + after

@@ -16,16 +16,16 @@ from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
 
 MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
-# The file that says what a folder of ours is for, such as "assignadd sweep", and of how many bytes it is read.
+# The file that says what a folder of ours is for, such as "assignadd sweep", and the most bytes of it that are read.
 MARK, MOST_OF_MARK = ".assignadd", 1000
 # The most bytes of a file of settings (thousands of models take less), and of one about which nothing is known.
 MOST_SETTINGS, MOST_BYTES = 16 << 20, 1 << 30
 
 
 def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 0) -> bytes:
-    """The bytes of a file that a user names, or its `first` bytes.
+    """The bytes of a file that a user names, or its `first` bytes. `flags` are further flags of os.open.
 
-    Raises an OSError if it is not a regular file, or if these are more than `most` bytes.
+    Raises an OSError if it is not a regular file, or if more than `most` bytes would be read.
     """
     fd = os.open(path, os.O_RDONLY | atomic.AT_ONCE | flags)
     try:
@@ -77,10 +77,11 @@ def claim_folder(folder: Path, kind: str) -> None:
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
     present_kind = _kind(folder)
     if present_kind is None:
-        # A kill may have left the temporary file of the mark. A run counts as foreign: a folder of runs, such as runs/,
-        # is not for other output.
-        finished = [name for name in names if not name.startswith(f".{MARK}.")]
-        foreign = [name for name in finished if _kind(folder / name) in (None, "run")]
+        content = [
+            name for name in names if not name.startswith(f".{MARK}.")
+        ]  # without an interrupted write of the mark
+        # Runs count as foreign: a folder of runs, such as runs/, is not for other output.
+        foreign = [name for name in content if _kind(folder / name) in (None, "run")]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
@@ -102,7 +103,10 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuses to write a file over a link, among the files of a run, or over a file whose bytes are not ours."""
+    """Raises a DestinationError for a link, for a place inside a run, and for a file that is there and is not ours.
+
+    `is_ours` says from the bytes of such a file whether the command wrote it.
+    """
     _refuse_link(path)
     for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that
         if _is_run(folder) and path.absolute() != folder / MEASURES:

@@ -52,13 +52,13 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
     from assignadd.runs.config_json import NetworkOfUser, TaskOfUser
 
 MOST_OF_ROW = 1 << 16  # bytes of a row of the metrics; with every measure it has some four thousand
-STATE_BYTES = 4 * 8  # for each weight: itself, its two moments and one more, in double precision
+STATE_BYTES = 4 * 8  # of a state for each weight: itself, its two moments and one more number, in double precision
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class _Row(msgspec.Struct):
-    """The fields of a row of the metrics on which readers rely."""
+    """The fields of a row of the metrics that readers use: they are checked when the metrics are read."""
 
     step: Count
     model: Count
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The environment of the last session, and from which files the run was made if it was imported."""
+        """The environment of the last session, the number of sessions, and the files of a run that was imported."""
         sessions = self.manifest.sessions
         environment = msgspec.to_builtins(sessions[-1].environment) if sessions else {}
         about = {"sessions": len(sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
@@ -283,10 +283,10 @@ class Run:
         return state
 
     def verify(self) -> list[str]:
-        """The problems of the run, a line per file; empty if all of it is as it was committed."""
+        """The problems of the run, a line per damaged or missing file; empty if all are as they were committed."""
         from assignadd.runs.encoding import check_seal
 
-        problems: dict[str, str] = {}
+        problems: dict[str, str] = {}  # by the name of the file
         for name in (METRICS, MEASURES, *self.manifest.files):
             try:
                 if name != MEASURES:
@@ -318,8 +318,10 @@ class Run:
         most = self._most_bytes(name)
         if self.source is not None and not (self.path / name).exists():
             self.source.fetch(name, blob, most, self.path)
-        # One byte more tells that a file is longer. The metrics may be: an interrupted commit leaves rows at the end.
-        data = read_regular(self.path, name, blob.size if is_metrics else blob.size + 1, most)
+        # One byte more is read, which shows whether a file is longer than committed. The metrics may be: an interrupted
+        # commit leaves rows at the end, which are not read.
+        n_bytes = blob.size if is_metrics else blob.size + 1
+        data = read_regular(self.path, name, n_bytes, most)
         if problem := blob.problem(data):
             raise RunError(f"{self.path / name} {problem}")
         return data
@@ -338,17 +340,25 @@ class Run:
             return min(MOST_BYTES, self._most_rows() * MOST_OF_ROW)
         from assignadd.model.stack import weight_shapes
 
-        n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
-        of_model = math.prod(self.config.task.tuples) if name == SPLITS else STATE_BYTES * n_weights + (1 << 10)
-        return len(self.members) * of_model + (1 << 20)
+        if name == SPLITS:
+            bytes_per_model = math.prod(self.config.task.tuples)
+        else:  # a state, which is larger than a checkpoint
+            n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
+            bytes_per_model = STATE_BYTES * n_weights + (1 << 10)
+        return len(self.members) * bytes_per_model + (1 << 20)
 
 
 def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
-    """Whether the rows are those of evaluations at rising steps, each of all models in order, on the same sets."""
-    steps = [row.step for row in rows[::n_models]]
-    places = [(step, model) for step in steps for model in range(n_models)]
+    """Whether the rows are those of evaluations at rising steps, each with a row for every model, in order.
+
+    All rows of a model have to have the same evaluation sets.
+    """
+    steps = [row.step for row in rows[::n_models]]  # a step per evaluation
+    expected = [(step, model) for step in steps for model in range(n_models)]
+    has_all_models = expected == [(row.step, row.model) for row in rows]
+    are_rising = steps == sorted(set(steps))
     same_sets = all(row.accuracy.keys() == rows[i % n_models].accuracy.keys() for i, row in enumerate(rows))
-    return places == [(row.step, row.model) for row in rows] and steps == sorted(set(steps)) and same_sets
+    return has_all_models and are_rising and same_sets
 
 
 def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None) -> None:
@@ -356,7 +366,7 @@ def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
 
-    named_files: dict[str, tuple[Any, Any]] = {}  # by the option: the file of the run, and the one that is named
+    named_files: dict[str, tuple[Any, Any]] = {}  # by option: the file that the run was trained with, the named file
     if task is not None:
         named_files["task"] = run.config.task.file, own_tasks.register(task)
     if network is not None:
@@ -380,7 +390,7 @@ def shipped(name: str) -> Path:
 def open_run(run: str | os.PathLike[str] | Run) -> Run:
     """A run by its folder, by its name under runs/ or in the package, or by its address on the Hub, `hf://OWNER/NAME`.
 
-    `hf://OWNER/NAME@REVISION` too; both need `assignadd[hub]`, and fetch a file when it is first read.
+    The address may end in @REVISION. A run on the Hub needs `assignadd[hub]`; its files are fetched when they are read.
     """
     if isinstance(run, Run):
         return run

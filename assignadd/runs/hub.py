@@ -28,7 +28,7 @@ from assignadd.runs.files import MARK, MOST_BYTES
 from assignadd.runs.manifest import MANIFEST, MOST_OF_MANIFEST, Blob
 
 SCHEME = "hf://"
-SECONDS = 30  # that the server may take to go on with its answer
+SECONDS = 30  # the longest wait for the next part of the server's answer
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 COMMIT = re.compile("[0-9a-f]{40}")
 
@@ -41,11 +41,15 @@ class Source(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The source as a user types it: `hf://OWNER/NAME`, and `@` before the revision if there is one."""
-        return f"{SCHEME}{self.repository}" + f"@{self.revision}" * bool(self.revision)
+        """The source as a user types it: `hf://OWNER/NAME`, or `hf://OWNER/NAME@REVISION` if it has a revision."""
+        address = SCHEME + self.repository
+        return f"{address}@{self.revision}" if self.revision else address
 
     def fetch(self, name: str, file: Blob, most: int, folder: Path) -> None:
-        """Fetches a file of this size and hash, of at most `most` bytes, into the folder of the run."""
+        """Fetches the file `name` of the run into its folder; a RunError if it has another size or hash than `file`.
+
+        At most `most` bytes are read.
+        """
         data, _ = _fetch(self, name, min(file.size, most, MOST_BYTES))
         if problem := file.problem(data):
             raise RunError(f"{self.address}: {name} {problem}")
@@ -56,7 +60,7 @@ class Source(NamedTuple):
 def published(address: str) -> tuple[Path, Source]:
     """The folder in the cache for the run at `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`, and its source.
 
-    The folder has the manifest; the source has the commit, so that all files are of one.
+    The manifest is in the folder. The source names its commit, so that all further files are of the same commit.
     """
     repository, _, revision = address.removeprefix(SCHEME).partition("@")
     check_repository(repository)
@@ -107,7 +111,7 @@ def _client_errors(failure: str) -> Iterator[None]:
 
 
 def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:
-    """The bytes of a published file, at most `most`, and the commit that it is of; "" where the server says none.
+    """The bytes of a published file, at most `most`, and the commit that it is of; "" where the server names no commit.
 
     The cache of the client is not used: it takes names and sizes of files from the server.
     """
@@ -122,5 +126,6 @@ def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:
                 data += part
                 if len(data) > most:
                     raise ValueError(f"it has more than the {most:,} bytes that are read")
-            commit = [*response.history, response][0].headers.get("X-Repo-Commit", "")
+            first_response = [*response.history, response][0]  # before redirections
+            commit = first_response.headers.get("X-Repo-Commit", "")
     return bytes(data), commit if COMMIT.fullmatch(commit) else ""

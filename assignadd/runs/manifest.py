@@ -71,10 +71,13 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )  # fmt: skip
 
     def changes(self, since: Environment) -> list[str]:
-        """What differs from the environment `since` and may change numbers: "threads 1 -> 2"."""
-        names = ("torch", "device", "threads", "assignadd", "commit")
-        pairs = [(name, getattr(since, name), getattr(self, name)) for name in names]
-        return [f"{name} {before} -> {now}" for name, before, now in pairs if before != now]
+        """What differs from the environment `since` and may change numbers, such as "threads 1 -> 2", a text each."""
+        changes = []
+        for name in ("torch", "device", "threads", "assignadd", "commit"):
+            before, now = getattr(since, name), getattr(self, name)
+            if before != now:
+                changes.append(f"{name} {before} -> {now}")
+        return changes
 
 
 class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -145,9 +148,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seeds: tuple[int, ...]
     dtype: str
     sources: dict[str, Sha256]
-    """Files the run was imported from; empty when it was trained here."""
+    """The files that the run was imported from, by name; empty if it was trained here."""
     metrics: Blob
+    """The committed part of metrics.jsonl."""
     files: dict[str, File]
+    """All other committed files, by their names in the run folder."""
     sessions: tuple[Session, ...]
     observed: Observed | msgspec.UnsetType = msgspec.UNSET
     """Not written where there is none."""
@@ -156,12 +161,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sha256 of the manifest written with an empty seal."""
 
     def names_by_step(self, folder: str) -> dict[int, str]:
-        """The names of all checkpoints, or of all states, by their steps, in the order of the steps."""
+        """The names of all files of `folder`, CHECKPOINTS or STATES, by their steps, in the order of the steps."""
         steps = [file.step for name, file in self.files.items() if name.startswith(folder) and file.step is not None]
         return {step: file_of_step(folder, step) for step in sorted(steps)}
 
     def at_newest_state(self) -> Manifest:
-        """The manifest of an unfinished run as of its newest training state, or as of its creation if it has none."""
+        """This manifest of an unfinished run as it was at its newest training state; at its creation if it has none."""
         states = self.names_by_step(STATES)
         if not states:
             created = {name: file for name, file in self.files.items() if file.step is None}
@@ -182,7 +187,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run folder; one that is damaged, edited or points outside the folder is refused."""
+    """The manifest of a run folder; a RunError if it is damaged or edited, or cannot be that of a run."""
     data = read_regular(folder, MANIFEST, most=MOST_OF_MANIFEST)
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
@@ -208,7 +213,7 @@ def _contradiction(manifest: Manifest) -> str | None:
         folder = name.partition("/")[0]
         if folder not in (CHECKPOINTS, STATES) or file.step is None or name != file_of_step(folder, file.step):
             return f"lists {name!r} for step {file.step}, which is not a file of a run"
-        metrics_then = file.metrics or EMPTY  # a state has the metrics up to its step, which later rows only lengthen
+        metrics_then = file.metrics or EMPTY  # up to the step of a state; later rows only lengthen the metrics
         if file.step > manifest.step or metrics_then.size > manifest.metrics.size:
             return f"lists {name!r}, which is from after the run's step {manifest.step}"
     missing = {CONFIG, SPLITS} - manifest.files.keys()
@@ -216,10 +221,10 @@ def _contradiction(manifest: Manifest) -> str | None:
 
 
 def source_commit(folder: Path) -> tuple[str | None, bool | None]:
-    """The commit checked out where `folder` is tracked, and whether its files differ from it.
+    """The commit that Git has checked out in `folder`, and whether files of the folder differ from it.
 
-    Where Git does not track the folder, such as a copy, the commit is that of the variable ASSIGNADD_COMMIT, with which
-    nothing is compared (None); without that variable there is no commit, and False.
+    Where Git does not track the folder, as in a copy: the commit in the variable ASSIGNADD_COMMIT and None, as nothing
+    is compared; without that variable, None and False.
     """
     is_tracked = _git(folder, "ls-files", "--", ".") != ""
     commit = _git(folder, "rev-parse", "HEAD").strip() if is_tracked else ""
@@ -247,6 +252,6 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
 
 
 def cpu_model() -> str:
-    """The model of this machine's processor, such as "Neoverse-N1"; its instruction set where none is known."""
+    """The model of this machine's processor, such as "Neoverse-N1"; its instruction set where the model is unknown."""
     match = re.search(r"^Model name: *(.+?) *$", _output(["lscpu"], {"LC_ALL": "C"}), re.MULTILINE)
     return match[1] if match else platform.processor() or platform.machine()

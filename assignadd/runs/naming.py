@@ -24,13 +24,17 @@ def default_folder(config: Config, members: Sequence[Member]) -> Path:
     """
     document = run_document(config, members)
     config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
-    settings = attrgetter(*SETTINGS)
-    preset = min(PRESETS, key=lambda name: sum(map(ne, settings(config), settings(PRESETS[name]))))
+    values_of = attrgetter(*SETTINGS)  # of a configuration: the value of every setting
+
+    def n_differences(preset: str) -> int:
+        return sum(map(ne, values_of(config), values_of(PRESETS[preset])))
+
+    preset = min(PRESETS, key=n_differences)
     file_of_user = config.task.file or config.model.file
     name = preset if file_of_user is None else re.sub(r"[^A-Za-z0-9_-]", "-", Path(file_of_user.name).stem)
     label = _label_of_seeds([member.seed for member in members])
     is_preset = config == PRESETS[preset] and not any(member.settings for member in members)
-    if not is_preset or label.endswith("seeds"):  # which does not say which seeds
+    if not is_preset or label.endswith("seeds"):  # a label such as 12-seeds does not say which seeds
         label += f"-{hashlib.sha256(document).hexdigest()[:6]}"
     return Path("runs") / f"{name}-{label}"
 

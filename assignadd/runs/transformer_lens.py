@@ -40,7 +40,7 @@ from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split
 from assignadd.task.vocabulary import Vocabulary
 
-# Types of tensors that a file may have.
+# The types of the tensors that a file may have.
 PLAIN = (torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Bytes of a file on top of the weights, such as masks and zero biases.
 MOST_BESIDES = 64 << 20  # 64 MiB
@@ -55,7 +55,7 @@ NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
 
 
 def state_dicts_in(path: Path) -> list[Path]:
-    """The files of a folder whose names say their steps, in no order; of a path that is a file, that file alone."""
+    """The files of state dicts in a folder, in no order; for the path of a file, that file alone."""
     if not path.is_dir():
         return [path]
     files = [*path.glob("checkpoint_step_*.pth"), *path.glob(LAST)]
@@ -67,8 +67,8 @@ def state_dicts_in(path: Path) -> list[Path]:
 def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path) -> Run:
     """A finished run in the folder `destination`, with a checkpoint for each of these files of one model's weights.
 
-    `config` gives the task and the shapes. The split is that of the authors' run for their task; for another task it is
-    the one of seed 0, since the files do not tell theirs.
+    `config` gives the task and the shapes. The files do not tell the split: it is that of the authors' run for their
+    task, and that of seed 0 for another task.
     """
     path_of_step = {_step(path): path for path in paths}
     if not paths or len(path_of_step) < len(paths):
@@ -106,7 +106,7 @@ def _step(path: Path) -> int:
 
 
 def _read_bytes(path: Path, config: Config) -> bytes:
-    """The file's bytes; a file of several times the size of the weights is not read."""
+    """The bytes of a file; a RunError for one that is several times as large as the weights of such a model."""
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     try:
         return read_input(path, MOST_BESIDES + 4 * 8 * n_weights)  # four times the weights in double precision
@@ -115,14 +115,14 @@ def _read_bytes(path: Path, config: Config) -> bytes:
 
 
 def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
-    """The stack of one model whose state dict is in these bytes of the file `path`, or a RunError."""
+    """A stack of the one model whose state dict is in `data`, the bytes of the file `path`; a RunError if none is."""
     try:
         if zipfile.is_zipfile(io.BytesIO(data)):
             size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
             if size > len(data):  # PyTorch does not compress; a small file could fill the memory
                 raise RunError(f"{path} is not a file of plain tensors: it unpacks to {size:,} bytes, more than it has")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what PyTorch thinks of a damaged pickle
+            warnings.simplefilter("ignore")  # PyTorch's about a damaged pickle
             loaded: Any = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except RunError:
         raise
@@ -144,9 +144,9 @@ def _is_state_dict(loaded: Any) -> bool:
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
-    """Why these tensors, by their names in TransformerLens 2 and 3, are not the weights of a model with these settings.
+    """Why these tensors are not the weights of a model with these settings; None where they are.
 
-    None where they are. Masks, and zeros where our model has no weight, are accepted.
+    Their names are those of TransformerLens 2 and 3. Masks, and zeros where our model has no weight, are accepted.
     """
     expected = {name: f"torch.{config.numerics.dtype} {shape}" for name, shape in weight_shapes(config).items()}
     missing = expected.keys() - loaded.keys()
@@ -167,7 +167,7 @@ def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | No
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether every entry of a tensor is a number with its own place in the memory of this computer."""
+    """Whether a tensor is dense, on the CPU, of a type in PLAIN, and no larger than the memory that it refers to."""
     return (
         type(tensor) in (Tensor, Parameter)
         and not tensor.is_nested
@@ -188,12 +188,12 @@ def to_transformer_lens(model: Transformer) -> Any:
     if _lens_version() < 4:
         config = lens_config(model.config, "HookedTransformerConfig", init_weights=False, **place)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # TransformerLens 3 says what 4 will have instead
+            warnings.simplefilter("ignore", DeprecationWarning)  # of TransformerLens 3, about version 4
             network = import_module(LENS).HookedTransformer(config)
     else:
         native: Any = import_module(f"{LENS}.model_bridge.sources.native")
         convert = import_module(f"{LENS}.utilities.tl_checkpoint_conversion").convert_tl_checkpoint
-        # The seed is that of weights that are replaced: the caller's random numbers stay as they are.
+        # With a seed, the caller's random numbers are unchanged; the weights that it draws are replaced below.
         network = native.boot(lens_config(model.config, seed=0), **place)
         weights = convert(weights, network.cfg)
     with torch.no_grad():
@@ -209,7 +209,7 @@ def lens_installed() -> bool:
 
 
 def _lens_version() -> int:
-    """The first number of the version of TransformerLens; a UsageError for one that cannot be used here."""
+    """The first number of the version of TransformerLens; a UsageError if that is missing or cannot be used here."""
     if not lens_installed():
         raise UsageError("TransformerLens is not installed: pip install 'assignadd[lens]'")
     number = version("transformer-lens")
@@ -225,7 +225,7 @@ def _lens_version() -> int:
 
 
 def lens_config(config: Config, kind: str = "TransformerBridgeConfig", **more: Any) -> Any:
-    """The settings of a model, as this class of TransformerLens; a ConfigError for what its models cannot have."""
+    """The settings of a model in TransformerLens's class `kind`; a ConfigError for what its models cannot have."""
     model, task = config.model, config.task
     widths = {width for width in model.d_mlp if width is not None}  # of the layers that have an MLP
     if len(widths) > 1:

@@ -62,8 +62,8 @@ class Writer(Run):
     """A run held for writing, by `Writer.hold`."""
 
     notes: list[str]
-    """Lines on what is damaged in a finished run, which is left unchanged; or, in an unfinished one, on what may change
-    its last bits, and on files that were moved aside."""
+    """Of a finished run, a line per damaged file; the run is left unchanged. Of an unfinished one, lines on what may
+    change its last bits, and on files that were moved aside."""
 
     def __init__(self, path: Path, environment: Environment):
         """Brings an unfinished run back to its newest training state, and verifies a finished one."""
@@ -72,7 +72,7 @@ class Writer(Run):
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._started_clock = time.monotonic()
         self._earlier_sessions = self.manifest.sessions
-        # Going back to a state unlists later checkpoints, which stay until new ones replace them.
+        # Going back to a state takes later checkpoints off the list; their files stay until new ones replace them.
         self._sha256_at_opening = {name: file.sha256 for name, file in self.manifest.files.items()}
         if self.finished:
             self.notes = self.verify()
@@ -153,7 +153,7 @@ class Writer(Run):
         self._digest = digest
 
     def _append(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Blob, hashlib._Hash]:
-        """Appends rows to the metrics; returns the size and hash of all rows then, and the object to hash on with."""
+        """Appends rows to the metrics; returns the size and hash of all rows, and the hash object for further rows."""
         lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         committed_size = self.manifest.metrics.size
         if lines:
@@ -163,9 +163,9 @@ class Writer(Run):
         return Blob(committed_size + len(lines), digest.hexdigest()), digest
 
     def _save(self, name: str, step: int, data: bytes) -> File:
-        """The manifest's entry for a file, which is written here unless it is committed already.
+        """Writes the file `name` unless it is committed already, and returns its entry for the manifest.
 
-        What stands there and this run did not write keeps its contents, under another name.
+        A file at its place that this run did not write is renamed.
         """
         blob = Blob.of(data)
         committed = self.manifest.files.get(name)
@@ -191,9 +191,10 @@ class Writer(Run):
         return hashlib.sha256(data).hexdigest() in (blob.sha256, self._sha256_at_opening.get(name))
 
     def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
-        """The files for the manifest of a commit at `step`: of the states, the newest and one each `state_every` steps.
+        """Those of `files` that the manifest of a commit at `step` lists: all but older states.
 
-        A state of this step gets the size and hash of the metrics so far.
+        The newest state stays, and one each `state_every` steps. A state of this step gets `metrics`, the size and hash
+        of the rows so far.
         """
         step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
         newest_step = max(step_of_state.values(), default=0)
@@ -210,14 +211,14 @@ class Writer(Run):
         return Session(self._started, self._from_step, step, seconds, self._environment)
 
     def _continue_with(self, manifest: Manifest) -> None:
-        """Makes a manifest that is on disk that of this object, and removes files that only the one before it lists."""
+        """Takes over a manifest that is on disk, and removes the files that the earlier manifest alone lists."""
         outdated = self.manifest.files.keys() - manifest.files.keys()
         self.manifest = manifest
         for name in outdated:
             atomic.discard(self.path / name)
 
     def _undo(self, names: Iterable[str]) -> None:
-        """Goes back to the manifest on disk, which alone decides, after a commit of these files has failed."""
+        """After a failed commit of these files: goes back to what the manifest on disk says."""
         self._continue_with(read_manifest(self.path))
         for name in names:
             if name not in self.manifest.files:
@@ -226,22 +227,23 @@ class Writer(Run):
         self._digest = self._digest_of_metrics()
 
     def _digest_of_metrics(self) -> hashlib._Hash:
-        """The hash (sha256) of the committed rows, to which those of the next commit are added."""
+        """The hash object (sha256) of the committed rows, to which the rows of the next commit are added."""
         return hashlib.sha256(self.committed(METRICS))
 
     def _changes_of_environment(self) -> list[str]:
-        """One line that says what differs from the environment of the last session; none where nothing does."""
+        """A line that says what differs from the environment of the last session, in a list; [] if nothing does."""
         sessions = self.manifest.sessions
         changes = self._environment.changes(sessions[-1].environment) if sessions else []
         if not changes:
             return []
-        of_version = " and measures" if any(name.startswith(("assignadd", "commit")) for name in changes) else ""
+        is_other_version = any(change.startswith(("assignadd", "commit")) for change in changes)
+        of_version = " and measures" if is_other_version else ""
         return [f"going on with {', '.join(changes)}: the last bits{of_version} may differ from an uninterrupted run"]
 
     def _return_to_newest_state(self) -> None:
         """Makes the newest training state the last commit; refuses a run in which it, or a row, is damaged."""
         try:
-            self.latest_state()  # both check what they read
+            self.latest_state()  # raises the error if the state is damaged
             self.metrics()
         except RunError as error:
             raise RunError(f"{error}; move {self.path} away to train its models again") from error
@@ -251,9 +253,9 @@ class Writer(Run):
             self.manifest.write(self.path)
 
     def _discard_unlisted_states(self) -> None:
-        """Removes states that a kill left: written but not yet listed, or no longer listed but not yet removed.
+        """Removes files of states that the manifest does not list: a kill came before they were listed, or removed.
 
-        A file without the step that its name says is not ours, and stays.
+        A file without a step, or with another than its name says, is not ours, and stays.
         """
         for path in (self.path / STATES).glob("*.safetensors"):
             name = f"{STATES}/{path.name}"
@@ -266,7 +268,10 @@ class Writer(Run):
 
 
 def _claim(path: Path) -> None:
-    """Marks a folder for a new run; raises an error, and writes nothing, where it is a link or holds anything else."""
+    """Marks a folder for a new run; leaves a run that is there unchanged.
+
+    Raises an error, and writes nothing, for a link, a damaged run, or a folder that holds anything else.
+    """
     if path.is_symlink():
         raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
     if not (path / MANIFEST).exists():
@@ -326,9 +331,11 @@ def _check_same(run: Run, settings: tuple[Config, Sequence[Member]], seen: Tenso
 
 
 def check_observed(run: Run, observed: Observed | None) -> None:
-    """Refuses to go on with a run without the user's function whose columns it has, or with another one."""
+    """Raises a RunError unless `observed` is the function of the user's whose columns the run has, or both are None."""
     before = run.observed
-    if (before and (before.name, before.source)) == (observed and (observed.name, observed.source)):
+    if before is None and observed is None:
+        return
+    if before and observed and (before.name, before.source) == (observed.name, observed.source):
         return
     if before:
         difference, remedy = f"with the columns of {before.name}", f"give --observe {before.name} as it was then"
@@ -354,9 +361,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for writing in this context; a RunBusy that names the process where another one holds it.
+    """A context in which this process alone may write into the folder; a RunBusy if another process holds the lock.
 
-    The lock file stays when the lock is released: removing it would let two processes lock two files of one name.
+    The lock file stays when the lock is released: if it was removed, two processes could lock two files of one name.
     """
     file = folder / LOCK
     try:
@@ -392,7 +399,7 @@ def _lock(fd: int, file: Path) -> None:
 
 
 def _holder(fd: int) -> str:
-    """The process that is named in a lock file; Windows lets nobody else read it."""
+    """The process that a lock file names; "another process" if the file cannot be read, as on Windows."""
     try:
         text = os.read(fd, 300).decode()
     except (OSError, UnicodeDecodeError):

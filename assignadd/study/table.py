@@ -240,7 +240,7 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
         onset = skill_onset(curves, sets, level)
         onset_steps[name] = None if onset is None else onset.step
     doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
-    has_both = not diverged and doubles is not None and others is not None
+    difference = None if diverged or doubles is None or others is None else doubles - others
     return {
         "steps": last["step"],
         "diverged": diverged,
@@ -248,7 +248,7 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
         **{name: _reaches(last, sets, level) for name, (sets, level) in OUTCOMES.items()},
         **onset_steps,
         "frequencies": last.get(final_column(FREQUENCIES)),
-        "doubles minus others": doubles - others if has_both else None,
+        "doubles minus others": difference,
         "loss": last["loss"],
     }
 
