@@ -96,7 +96,7 @@ class Claims(Judging, Printing):
         users_claims = [claim for file in self.with_ for claim in stated_in(file)[0]]
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
-            # The function says whether the file is one that this command wrote, and may be replaced.
+            # A file that is there is replaced only if it has the keys of what this command writes.
             claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
         processes = self.cores
         seeds = args.wanted_seeds

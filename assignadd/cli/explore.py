@@ -52,9 +52,11 @@ class Explore(Parallel):
         from assignadd.runs.folder import Run, shipped
         from assignadd.training.trainer import prepare
 
-        runs = [options.run_or_newest(name) for name in self.runs or (None,)]
-        if not self.runs and runs[0].path == shipped(options.SHIPPED):
-            runs.append(Run.open(shipped(options.TRAJECTORY)))
+        runs = [options.run_or_newest(name) for name in self.runs]
+        if not runs:
+            runs = [options.run_or_newest(None)]
+            if runs[0].path == shipped(options.SHIPPED):
+                runs.append(Run.open(shipped(options.TRAJECTORY)))
         networks = read_networks(runs, None, SEQUENCES, "explore")
         prepare("cpu", self.cores, runs[-1].config)  # on all cores, as nothing else is measured beside it
         command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])

@@ -78,7 +78,8 @@ class Show(OneRun, Printing):
 
         run = open_run(self.run)
         summary = _summary(run)
-        last_rows = list({row["model"]: row for row in run.metrics()}.values())  # of each model the last evaluation
+        last_row_of_model = {row["model"]: row for row in run.metrics()}  # a later row replaces an earlier one
+        last_rows = list(last_row_of_model.values())
         document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
         shown = summary | run.provenance | {"task": run.config.task.file, "network": run.config.model.file}
         present = {name: value for name, value in shown.items() if value not in (run.name, {}, None)}
@@ -91,7 +92,9 @@ class Show(OneRun, Printing):
             return Output([*parts, "no evaluation yet"], document)
         labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
         sets = dict.fromkeys(name for row in last_rows for name in row["accuracy"])  # each once, in order
-        accuracies = {labels.get(name, name): [row["accuracy"].get(name) for row in last_rows] for name in sets}
+        accuracies = {}
+        for name in sets:
+            accuracies[labels.get(name, name)] = [row["accuracy"].get(name) for row in last_rows]
         seeds = [row["seed"] for row in last_rows]
         return Output([*parts, by_model("accuracy at the last evaluation", accuracies, seeds)], document)
 

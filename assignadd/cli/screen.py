@@ -92,10 +92,7 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """The rows as --json and --csv have them: for each row its values by the names of the columns."""
         places = {column.name: i for i, column in enumerate(self.columns) if column.only != "people"}
-        records = []
-        for row in self.rows:
-            records.append({name: row[i] for name, i in places.items()})
-        return records
+        return [{name: row[place] for name, place in places.items()} for row in self.rows]
 
 
 @dataclass(frozen=True)

@@ -163,10 +163,7 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
 
 
 def cells_table(table: StudyTable) -> Table:
-    """A table with a row per cell of a study: its networks, the shares of outcomes and the medians of numbers.
-
-    --json and --csv have the intervals too.
-    """
+    """A row per cell of a study: networks, shares of outcomes, medians of numbers; intervals in the data alone."""
     study = table.study
     table_columns = [Column("cell"), Column("models", "nets"), Column("diverged")]
     for names, form in ((study.outcomes, ".2f"), (study.numbers, ".3g")):

@@ -91,10 +91,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
 
 
 def _median(values: list[float]) -> list[float]:
-    """The median and both ends of its 95 % interval. The ends are the median where values are too few for an interval.
-
-    Empty if there are no values.
-    """
+    """The median and the ends of its 95 % interval (the median again if values are too few); empty without values."""
     if not values:
         return []
     median, interval = median_interval(values)

@@ -66,10 +66,7 @@ class StudyTable:
         return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
 
     def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
-        """The values of a column over the networks of one cell that have a value, (networks,).
-
-        With `among`, only networks with this outcome count.
-        """
+        """The values of a column over a cell's networks that have one (and the outcome `among`, if given)."""
         rows = self._networks(cell, among)
         if column not in rows.columns:
             return np.empty(0)
@@ -118,10 +115,7 @@ class StudyTable:
         return Measured.share(float(values.sum()), len(values), "networks") if len(values) else None
 
     def median(self, cell: str, column: str) -> tuple[float, Interval | None] | None:
-        """The median of a column over the networks of a cell that have a value, and its interval; None where none has.
-
-        The interval is None where the networks are too few for one.
-        """
+        """The median of a column over a cell's networks, its interval (None if too few); None if none has a value."""
         values = self.values(cell, column)
         return median_interval(values.tolist()) if len(values) else None
 
@@ -186,10 +180,7 @@ def _record(statement: Statement, table: StudyTable) -> Record:
 
 
 def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> polars.DataFrame:
-    """A row per network: its cell, seed and settings, its final exam, outcomes and onsets.
-
-    `sweep_table` has a row per network of `sweep` and evaluation.
-    """
+    """A row per network: cell, seed, settings, final exam, outcomes, onsets. `sweep_table` has a row per evaluation."""
     import polars
 
     not_copied = ("attn_", FREQUENCIES)  # final rates of attention; the frequencies, which `_outcomes` has
