@@ -412,12 +412,13 @@ def check_members(config: Config, members: Sequence[Member]) -> None:
     checked_settings: object = None
     for member in members:
         _check_seed(member.seed)
-        if member.settings != checked:  # of a grid, thousands in a row differ in their seeds alone
+        if member.settings != checked_settings:  # of a grid, thousands in a row differ in their seeds alone
             with_settings(config, dict(member.settings))
-            checked = member.settings
+            checked_settings = member.settings
 
 
 def _check_seed(seed: int) -> None:
+    """Raises a ConfigError for a seed that is out of range."""
     if not 0 <= seed < 2**63:
         raise ConfigError("seeds", seed, "a whole number from 0 to 2^63 - 1")
 
