@@ -57,6 +57,8 @@ class Chains:
         """How many links the operands' variables are away from their numbers; None: drawn."""
         self.rebound = evalset.rebound if evalset else None
         """Whether the operands' variables are assigned twice; None: drawn."""
+        self.rebinding = round(task.rebinding * DIGIT_SPACE)
+        """A variable is assigned twice, where that is possible, if a number below DIGIT_SPACE is below this."""
         most = task.max_assignments
         self.n_groups = task.operands + most  # with a distractor's group for every assignment
         of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_draw_group` draws them
@@ -142,7 +144,7 @@ class Chains:
         n_links = draw.below(available_for_chain.clamp(min=1, max=self.task.hops + 1))
         if links is not None:
             n_links = torch.full_like(n_links, links)
-        is_twice = draw.below(DIGIT_SPACE) < round(self.task.rebinding * DIGIT_SPACE)
+        is_twice = draw.below(DIGIT_SPACE) < self.rebinding
         is_twice &= n_links + 2 <= available
         if twice is not None:
             is_twice = torch.full_like(is_twice, twice)

@@ -9,8 +9,7 @@ A sequence is a function of (seed, stream, step, row): see `randomness`. These a
     distractors    the variables of the other assignments, and their values
 
 The tensor operations here say what a sequence is. `numba_sampler` and `triton_sampler` draw the same integers in
-compiled code, except for tasks with hops or rebinding (`chains`). Tokens are returned as (..., B, T); the operations
-keep B as the last axis, along which they are fast.
+compiled code. Tokens are returned as (..., B, T); the operations keep B as the last axis, along which they are fast.
 """
 
 from __future__ import annotations
@@ -63,6 +62,7 @@ class SamplingTables:
     k), then the tokens of the operands (not used for a literal)."""
     n_pairs: Int[Tensor, " M"]  # the number of tuples of values of each model
     pairs: Int[Tensor, "M P k1"]  # (M, P, k + 1): the values of each tuple, and its answer; P is the most of any model
+    chains: Chains | None  # None: every assignment is a variable and a number, and no variable is assigned twice
     new_words: tuple[int, ...]
     """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
     (`randomness.word_of_each_draw`)."""
@@ -106,6 +106,7 @@ class Sampler:
             choices=choices.to(device),
             n_pairs=n_pairs.to(device),
             pairs=pairs.to(device),
+            chains=self._chains,
             new_words=word_of_each_draw(self._bounds(len(choices))),
         )
 
@@ -124,22 +125,14 @@ class Sampler:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
         one_for_all_models = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
         if one_for_all_models and self._compiled is not None:
-            batch = Batch(*self._compiled.sample(step, rows, first_row))
-        else:
-            batch = self._sample_in_tensors(step, rows, first_row)
-        return batch if self.task.random_padding else Batch(self._with_padding_first(batch.tokens), batch.labels)
-
-    def _with_padding_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
-        """The same sequences with all padding moved before the assignments, which keep their order."""
-        prefix, question = tokens[..., : self.task.prefix], tokens[..., self.task.prefix :]
-        pads_first = (prefix != self.vocabulary.pad).long().argsort(dim=-1, stable=True)
-        return torch.cat([prefix.gather(-1, pads_first), question], -1)
+            return Batch(*self._compiled.sample(step, rows, first_row))
+        return self._sample_in_tensors(step, rows, first_row)
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, which covers neither subclasses nor chains; None without a compiler."""
+        """The sampler in compiled code, which does not cover subclasses; None without a compiler."""
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
-        if type(self) is not Sampler or self._chains or compiler is None or find_spec(compiler) is None:
+        if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
             return None
         return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self.tables)
 
@@ -230,7 +223,8 @@ class Sampler:
         """The position where each assignment begins; T for assignments from the n-th on.
 
         There are n + 1 gaps before, between and after the assignments. Each of the prefix - 2 n PADs is in one of them,
-        uniformly. Before assignment i are 2 i tokens of other assignments and the PADs of gaps 0..i.
+        uniformly, or in the first one. Before assignment i are 2 i tokens of other assignments and the PADs of gaps
+        0..i.
         """
         most, prefix = self.task.max_assignments, self.task.prefix
         assignment = torch.arange(most, device=n.device)[:, None]
@@ -238,6 +232,8 @@ class Sampler:
         most_pads = prefix - 2  # with one assignment; a sequence with more does not use the last draws
         for i in range(most_pads):
             gap = draw.below(n + 1)
+            if not self.task.random_padding:
+                gap = torch.zeros_like(gap)
             exists = i < prefix - 2 * n
             starts += (gap.unsqueeze(-2) <= assignment) & exists.unsqueeze(-2)
         return torch.where(assignment < n.unsqueeze(-2), starts, self.task.length)

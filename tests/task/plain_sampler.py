@@ -159,6 +159,8 @@ def plain_sequence(
 
     # The gap that each PAD falls into. There are at most prefix - 2 of them; the first prefix - 2 n are used.
     gaps = [draws.below(n + 1, most + 1) for _ in range(task.prefix - 2)][: task.prefix - 2 * n]
+    if not task.random_padding:
+        gaps = [0] * len(gaps)
 
     # Distractors: the other variables, shuffled from the front as far as an assignment may need them.
     others = [v for v in range(V) if v not in operands]

@@ -4,13 +4,16 @@ from collections import Counter
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from assignadd.config import Config, Task
+from assignadd.config import Config, ConfigError, Task
 from assignadd.task.evalsets import all_sets
 from assignadd.task.positions import Positions, roles
-from assignadd.task.sampler import Sampler
+from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import ParseError, answer, assignments, parse, render, render_tokens
+from tests.task.plain_sampler import operand_choices, pairs_of_kind, plain_sequence
 from tests.task.test_sampler_law import assert_follows, uniform
 
 NO_BANS = {"banned_first": "", "banned_second": ""}
@@ -133,6 +136,44 @@ def test_the_sets_of_a_task_with_chains():
     assert labels["1-var 1 link"] == "one variable, 1 link from the number"
     assert labels["2-var rebound"] == "two variables, assigned twice"
     assert not any("link" in s.name or "rebound" in s.name for s in all_sets(Task()))
+
+
+@st.composite
+def tasks_with_chains(draw):
+    most, operands = draw(st.integers(2, 9)), draw(st.integers(1, 4))
+    task = Task(
+        modulus=draw(st.integers(2, 6)),
+        n_vars=draw(st.integers(most, 9)),
+        length=2 * most + operands + 2 + draw(st.integers(0, 7)),
+        max_assignments=most,
+        banned_first=draw(st.sampled_from(["", "a"])),
+        banned_second="b",
+        operands=operands,
+        hops=draw(st.integers(0, most - 1)),
+        rebinding=draw(st.sampled_from([0.0, 0.3, 1.0])),
+        random_padding=draw(st.booleans()),
+    )
+    assume(task.hops or task.rebinding)
+    try:
+        return Config(task=task).task
+    except ConfigError:
+        assume(False)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(task=tasks_with_chains(), seed=st.integers(0, 2**63 - 1), step=st.integers(0, 2**31), data=st.data())
+def test_any_task_with_chains_gives_the_plain_samplers_rows(task, seed, step, data):
+    seen = pair_split(task, seed)
+    evalset = data.draw(st.sampled_from([None, *all_sets(task)]))
+    try:
+        sampler = Sampler([task], seen[None], [seed], evalset)
+    except EmptySetError:
+        assume(False)
+    tuples = pairs_of_kind(task, {tuple(v) for v in seen.nonzero().tolist()}, evalset.pair if evalset else "seen")
+    choices = operand_choices(task, evalset)
+    expected = [plain_sequence(task, tuples, choices, seed, step, b, not evalset, evalset) for b in range(12)]
+    for batch in (sampler.sample(step, 12), sampler._sample_in_tensors(step, 12)):
+        assert [*zip(batch.tokens[0].tolist(), batch.labels[0].tolist(), strict=True)] == expected
 
 
 @pytest.mark.parametrize("task", [HOPS, TWICE, BOTH], ids=["hops", "rebinding", "both"])

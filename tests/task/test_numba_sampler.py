@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Task
-from assignadd.task.evalsets import ALL_SETS, EvalSet, any_sums
+from assignadd.task.evalsets import ALL_SETS, EvalSet, all_sets, any_sums
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
 from assignadd.task.splits import pair_split
 
@@ -18,6 +18,12 @@ TASKS = {
         modulus=31, n_vars=9, max_assignments=5, length=21, banned_first="ci", banned_second="cde", two_var_ratio=3.0
     ),
     "largest": Task(modulus=997, n_vars=26, max_assignments=26, length=256, seen_fraction=0.1),
+    "largest with chains": Task(
+        modulus=997, n_vars=26, max_assignments=26, length=256, seen_fraction=0.1, hops=25, rebinding=0.5
+    ),
+    "links": Task(hops=2),
+    "rebinding, padding first": Task(rebinding=0.4, random_padding=False),
+    "chains of every length": Task(modulus=7, hops=5, rebinding=1.0),
     "every variable, no PAD": Task(
         modulus=5, n_vars=4, max_assignments=4, length=12, seen_fraction=0.5, banned_first="a", banned_second="b"
     ),
@@ -48,6 +54,10 @@ def three_models(task):
     return tasks, seen, [3, 2**63 - 1, 2**32]
 
 
+def chain_sets(task):
+    return [s for s in all_sets(task) if s.links is not None or s.rebound]
+
+
 def sampler_or_skip(*arguments):
     try:
         return Sampler(*arguments)
@@ -65,8 +75,9 @@ def assert_equal(sampler, step, rows, first_row=0):
         assert torch.equal(actual, wanted), field
 
 
-# The largest task takes a second for each set.
-CASES = [(name, s) for name in TASKS for s in SETS if name != "largest" or s in (None, any_sums(2))]
+# The largest tasks take a second for each set.
+CASES = [(name, s) for name in TASKS for s in SETS if not name.startswith("largest") or s in (None, any_sums(2))]
+CASES += [(name, s) for name in TASKS if not name.startswith("largest") for s in chain_sets(TASKS[name])]
 
 
 @pytest.mark.parametrize(("name", "evalset"), CASES, ids=[f"{name}-{s.name if s else 'training'}" for name, s in CASES])
