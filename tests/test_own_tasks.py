@@ -21,6 +21,7 @@ import assignadd
 from assignadd import PRESETS
 from assignadd.cli import main
 from assignadd.config import Member, Optim, Recording, Task, UserError
+from assignadd.config.errors import RunError
 from assignadd.model.stack import weight_shapes
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.runs.config_json import with_files
@@ -194,6 +195,22 @@ def test_a_file_that_has_changed_is_said_in_one_line(files, capsys):
     assert "task.file = same.py (sha256 " in one_line(capsys)
     shutil.copy("run/task.txt", "again.py")  # another name, the same text
     assert main(["measure", "run", "--task", "again.py", "--n", "50"]) == 0
+
+
+def test_a_file_for_a_run_that_was_trained_without_one_is_said_in_one_line(files, capsys):
+    assignadd.train(SMOKE, [0], "plain")
+    for option, name in (("task", "same.py"), ("network", "recurrent.py")):
+        assert main(["measure", "plain", f"--{option}", name]) == 1
+        assert one_line(capsys) == f"assignadd: run plain has no {option} of your own; leave {name} out\n"
+
+
+def test_another_network_than_that_of_the_run_is_said_in_one_line(files, capsys):
+    assignadd.train(SMOKE, [0], "run", network="recurrent.py")
+    Path("recurrent.py").write_text(NETWORK_FILE.replace("12", "10").replace("24", "20"))
+    assert main(["measure", "run", "--network", "recurrent.py"]) == 1
+    assert one_line(capsys).endswith("its text at that time is run/network.txt\n")
+    with pytest.raises(RunError, match=r"run was trained with .*, and this is .*network\.txt"):
+        assignadd.load("run", network="recurrent.py")
 
 
 def test_a_task_with_other_parameters_is_another_task(files, monkeypatch):

@@ -39,10 +39,10 @@ OTHERS = st.one_of(
     st.builds(
         Swap,
         st.sampled_from(list(COMPONENTS)),
-        st.integers(0, 10**6),
+        st.none() | st.integers(0, 10**6),
         st.none() | st.integers(0, 9),
         st.none() | st.just("r"),
-    ),
+    ).filter(lambda swap: (swap.step, swap.seed, swap.run) != (None, None, None)),
 )
 
 
@@ -76,6 +76,7 @@ def test_the_documented_examples(tmp_path):
         ({"action": "zero", "hook": "hook_embed", "positions": ["last"]}, "positions"),
         ({"action": "zero", "hook": "hook_embed", "positions": [True]}, "positions"),
         ({"action": "zero", "hook": "hook_embed", "positions": "equals"}, "positions"),
+        ({"action": "zero", "hook": "hook_embed", "positions": [-1]}, "positions"),
         ({"action": "zero", "hook": "hook_embed", "neurons": [1]}, "neurons"),
         ({"action": "zero", "hook": "hook_pos_embed", "frequencies": [1]}, "frequencies"),
         ({"action": "zero", "hook": "hook_embed", "frequencies": [0]}, "frequencies"),
@@ -90,6 +91,7 @@ def test_the_documented_examples(tmp_path):
         ({"action": "zero", "hook": {}}, "hook"), ({"action": "zero", "hook": ["hook_embed"]}, "hook"),
         ({"action": "swap", "component": {}, "step": 1}, "component"),
         ({"action": "swap", "component": "mlp2", "step": 1.0}, "step"),
+        ({"action": "swap", "component": "mlp2", "step": -1}, "step"),
         ({"action": "cut", "layer": 1, "query": None, "key": 0}, "query"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"first": 2}}, "weights"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"-1": 1}}, "weights"),
