@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The constraints reach pip's build environments too.
-PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The constraints reach pip's build environments too. Bytecode is compiled when a module is first imported, not of all that
+# is installed, and is kept, also where the environment switches that off, as containers do.
+PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 
 WEB := assignadd/page/web
 
@@ -45,12 +47,12 @@ explorer-ready: $(VENV)/.core
 	$(BIN)/python -m tests.page.make_ready
 
 # The browser is fetched while Python's packages are. A file of tests on each core at a time (tests/schedule.py); one thread
-# each, so that they do not fight for the cores. mypy, which takes one core, runs beside them; what it says comes last. Bytecode is kept, also where the environment
-# switches that off (containers do): otherwise each process that a test starts would compile the package again.
+# each, so that they do not fight for the cores. mypy, which takes one core, runs beside them; what it says comes last. The
+# kernels are compiled before, as otherwise each process would compile them.
 test:
 	@$(MAKE) --silent browser & browser=$$!; $(MAKE) --no-print-directory lint; lint=$$?; wait $$browser; exit $$lint
-	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; $(FIRST_STEP); \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
 
 # A minute or more each: the tiny preset trained and reported, the benchmark, the ledger with more sequences.
@@ -94,16 +96,17 @@ check: lint
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp per set of dependencies, so that a second call installs nothing.
-# Numba compiles each function when it is first called. A step of training here, with its measures and with a batch that is
+# Numba compiles each function when it is first called. A step of training, with its measures and with a batch that is
 # large enough for two threads, calls all that training needs, so that the first run does not wait for them; where it fails,
 # that run says why.
+FIRST_STEP := rm -rf $(VENV)/first-run; $(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 \
+	--record.measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1; rm -rf $(VENV)/first-run
+
+# A stamp per set of dependencies, so that a second call installs nothing.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[fast]'
 	@echo "compiling the kernels, about 20 seconds"
-	@rm -rf $(VENV)/first-run
-	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 --record.measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1 || true
-	@rm -rf $(VENV)/first-run
+	@$(FIRST_STEP)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
