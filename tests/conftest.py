@@ -13,6 +13,7 @@ NUMERICAL = (
 )  # fmt: skip
 COMPILED = (
     "blas",
+    "numba_heads",
     "numba_step",
     "numba_functions",
     "numba_vectors",

@@ -1,173 +1,39 @@
-"""Training and answers of one model on a CPU by compiled code (`kernels.numba_step`): its arrays, threads, checks."""
+"""Training and answers of one model on a CPU by compiled code (`kernels.numba_step`): its memory, threads, checks."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
+from assignadd.model.cpu_arrays import (
+    Array,
+    Batches,
+    Gradients,
+    Model,
+    Update,
+    kinds_of,
+    lengths_of,
+    matrices,
+    numbers_of,
+    zeros,
+)
 from assignadd.model.kernels import numba_step
 from assignadd.model.kernels.blas import has_threads, on_threads
-from assignadd.model.kernels.numba_vectors import SOME
 from assignadd.model.kernels.tensor import Moments
 from assignadd.model.stack import Stack
 from assignadd.model.table import Weights
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import Vocabulary
 
-Array = np.ndarray
 # Sequences that pass together. With fewer, a step of the paper's model takes longer; with more, as long or, in a small
 # cache, longer.
 CHUNK = 128
 # Sequences that a thread has at least: small products are slow, and each thread's gradients are added to the first's.
 FEWEST_SEQUENCES = 64
-# Numbers of a line of the processor's cache, where each matrix begins: this saves 5 % of a step.
-LINE = 16
-
-
-# The arrays of the compiled step, besides the weights (`table.Weights`). Matrices are C-contiguous and in single
-# precision, so that every function is compiled once. A name with _T is that of a transposed matrix, one with g_ that of
-# a gradient. docs/names.md, "Words of the fast pass", says what rows, copies and amounts are. `_matrices` allocates the
-# first three classes by the shapes in their types, which `_sizes` explains.
-
-
-class Tables(NamedTuple):
-    """The tables that follow from the weights alone, the same for all sequences; or the gradients of some of them."""
-
-    rows: Float32[Array, "4*C+1 d"]
-    """The embeddings [E; P], C rows; embeddings OV1, C; the constant E_= + P_=, 1; (the first two) OV2, 2C."""
-    queries_1: Float32[Array, "C dh"]
-    keys_1: Float32[Array, "C dh"]
-    values_1: Float32[Array, "C dh"]
-    scores_1: Float32[Array, "C C"]
-    factors_1: Float32[Array, "C C"]
-    """Exponentials of the scores (`numba_functions.factors_of`)."""
-    OV2: Float32[Array, "d d"]
-    equal_Q2: Float32[Array, "C+1 dh"]
-    """rows[C : 2C + 1], of which the residual of `=` after layer 1 is made, times W_Q2 / sqrt(d_head)."""
-    queries_2: Float32[Array, "C+1 d"]
-    """The same times QK2."""
-    scores_2_T: Float32[Array, "C+1 S"]
-    """Scores in layer 2 of these C + 1 rows as queries and the first 2C rows as keys."""
-    positions: Float32[Array, "3*T+1 d"]
-    """Of `rows`, those of positions and of E_= + P_=, in the order of the columns of `Chunk.amounts`."""
-    read_out: Float32[Array, "h N"]
-    """W_out W_U."""
-    # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
-    U_T: Float32[Array, "N d"]
-    W_in_T: Float32[Array, "h d"]
-    read_out_T: Float32[Array, "N h"]
-    positions_T: Float32[Array, "d 3*T"]
-    """Without the constant, whose amount has no gradient."""
-    position_scores_2: Float32[Array, "S T"]
-    """Of `scores_2_T`, the rows of what layer 1 writes for positions."""
-
-
-class Chunk(NamedTuple):
-    """The arrays that the forward and the backward pass write for the n sequences of a chunk."""
-
-    attention_1: Float32[Array, "n*T T"]
-    """0 for keys after the query, to which nothing is written."""
-    attention_2: Float32[Array, "n T"]
-    copied_scores: Float32[Array, "n T"]
-    """The layer-2 score of what layer 1 copies from each position."""
-    amounts: Float32[Array, "n 3*T+1"]
-    """How much `=` uses of each position's rows: T columns for what layer 2 reads directly, T for what it reads of
-    layer 1's copies, T for layer 1; then 1."""
-    scores_2: Float32[Array, "n S"]
-    """The score that `=` gives to each row in layer 2; after `layer_2_backward`, the gradient."""
-    resid_mid: Float32[Array, "n d"]
-    neurons: Float32[Array, "n h"]
-    logits: Float32[Array, "n N"]
-    """The logits; after `cross_entropy`, their gradient."""
-    g_neurons: Float32[Array, "n h"]
-    g_resid: Float32[Array, "n d"]
-    g_amounts: Float32[Array, "n 3*T"]
-    g_position_scores: Float32[Array, "n T"]
-    g_passed_on: Float32[Array, "n T"]
-    """The gradient by how much of each position's copies is passed on to `=`."""
-    # Memory of `layer_1_backward`.
-    g_by_key: Float32[Array, "T+1 T"]
-    g_positions: Float32[Array, "C T"]
-
-
-class Sums(NamedTuple):
-    """Gradients of what all sequences share, added up over the chunks of a thread."""
-
-    scores_1: Float32[Array, "C C"]
-    scores_2_T: Float32[Array, "C+1 S"]
-    outputs: Float32[Array, "3*C+1 d"]
-    """Of `Tables.rows` from row C on: of what layer 1 writes, of the constant, of what layer 2 writes."""
-    positions: Float32[Array, "3*T+1 d"]
-    W_in: Float32[Array, "d h"]
-    read_out_T: Float32[Array, "N h"]
-    """Transposed, as MKL's products take longer where the result has fewer columns than rows."""
-    U_T: Float32[Array, "N d"]
-
-
-class Model(NamedTuple):
-    """The weights of a model, and what follows from them."""
-
-    weights: Weights
-    tables: Tables
-    equals: int
-    """The token `=`."""
-    scale: float
-    """1 / sqrt(d_head)."""
-
-
-class Gradients(NamedTuple):
-    """The gradients of a whole batch."""
-
-    weights: Weights
-    tables: Tables
-    sums: Sums
-    """The sums of the first thread, to which those of the other threads are added."""
-    all_sums: Float32[Array, "threads numbers"]
-    """The memory of every thread's sums, a row for each thread."""
-
-
-class Batches(NamedTuple):
-    """The sequences of several training steps, B in each, one step after the other, and their losses."""
-
-    tokens: Int64[Array, "steps*B T"]
-    labels: Int64[Array, " steps*B"]
-    losses: Float32[Array, " B"]
-    """The loss of each sequence, at the last step that was taken."""
-    loss: Float32[Array, " 1"]
-    """The mean of `losses`."""
-    loss_in_double: bool
-    """Whether the loss is computed in double precision."""
-    diverged_at: Int64[Array, " 1"]
-    """The step whose loss is not finite, after which nothing is trained; -1 where there is none."""
-
-
-NO_NUMBERS = np.zeros(0, np.float32)
-
-
-class Update(NamedTuple):
-    """The arrays that AdamW reads and writes, of P numbers, and its settings.
-
-    By default P is 0: one step, which writes the gradients and updates nothing.
-    """
-
-    weights: Float32[Array, " P"] = NO_NUMBERS
-    grad: Float32[Array, " P"] = NO_NUMBERS
-    mean: Float32[Array, " P"] = NO_NUMBERS
-    square: Float32[Array, " P"] = NO_NUMBERS
-    rates: Float64[Array, " steps"] = np.zeros(1)
-    """The learning rate of every step."""
-    weight_decay: float = 0.0
-    beta1: float = 0.0
-    beta2: float = 0.0
-    eps: float = 0.0
-    first_step: int = 0
-    """How many updates were made before."""
 
 
 def threads_for(sequences: int) -> int:
@@ -261,13 +127,14 @@ class TrainingMemory:
 
     def __init__(self, w: Weights, batch_size: int, threads: int):
         self.batch_size, self.threads = batch_size, threads
-        sizes = _sizes(w, chunk_size(math.ceil(batch_size / threads)))
+        lengths = lengths_of(w, chunk_size(math.ceil(batch_size / threads)))
+        tables, chunk, sums = kinds_of(w)
         self.losses = np.zeros(batch_size, np.float32)
-        self.tables = _matrices(Tables, sizes)
-        self.g_tables = _matrices(Tables, sizes)
-        self.chunk_of_thread = [_matrices(Chunk, sizes) for _ in range(threads)]
-        self.all_sums = _zeros(threads, _numbers_of(Sums, sizes))
-        self.sums_of_thread = [_matrices(Sums, sizes, row) for row in self.all_sums]
+        self.tables = matrices(tables, lengths)
+        self.g_tables = matrices(tables, lengths)
+        self.chunk_of_thread = [matrices(chunk, lengths) for _ in range(threads)]
+        self.all_sums = zeros(threads, numbers_of(sums, lengths))
+        self.sums_of_thread = [matrices(sums, lengths, row) for row in self.all_sums]
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
@@ -279,9 +146,10 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
         raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {len(w.pos)} tokens")
     weights, logits = _arrays(w), np.empty((len(tokens), w.U.shape[1]), np.float32)
     threads = threads_for(len(tokens))
-    sizes = _sizes(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))
-    model, sequences = Model(weights, _matrices(Tables, sizes), equals, scale), _integers(tokens)
-    on_threads(numba_step.answer, [(model, _matrices(Chunk, sizes), sequences, logits) for _ in range(threads)])
+    lengths = lengths_of(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))
+    tables, chunk, _ = kinds_of(weights)
+    model, sequences = Model(weights, matrices(tables, lengths), equals, scale), _integers(tokens)
+    on_threads(numba_step.answer, [(model, matrices(chunk, lengths), sequences, logits) for _ in range(threads)])
     return torch.from_numpy(logits)
 
 
@@ -299,54 +167,3 @@ def _arrays_of(stack: Stack) -> Weights:
 def _integers(x: Tensor) -> Array:
     """The numbers as an array of 64-bit integers without gaps, which is what the compiled functions take."""
     return x.to(torch.int64).contiguous().numpy()
-
-
-def _sizes(w: Weights, n: int) -> dict[str, int]:
-    """The value of each letter in the shapes above, for `n` sequences that pass together."""
-    K, d = w.E.shape
-    T, dh = len(w.pos), w.Q1.shape[1]
-    C = K + T  # rows: tokens, then positions
-    S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
-    return {"K": K, "T": T, "C": C, "S": S, "d": d, "dh": dh, "h": len(w.W_out), "N": w.U.shape[1], "n": n}
-
-
-@cache
-def _axes(kind: Any) -> dict[str, list[str]]:
-    """The axes of each matrix of `kind`, a class above, by its name: such as ["n", "3*T+1"]."""
-    return {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}  # jaxtyping's
-
-
-def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, list[int]]:
-    """The shape of each matrix of `kind`, a class above, by its name."""
-    return {name: [_length(axis, sizes) for axis in axes] for name, axes in _axes(kind).items()}
-
-
-def _length(axis: str, sizes: dict[str, int]) -> int:
-    """The length of an axis such as "T", "n*T" or "4*C+1": a product of letters and numbers, perhaps plus a number."""
-    product, _, added = axis.partition("+")
-    return math.prod(sizes.get(factor) or int(factor) for factor in product.split("*")) + int(added or 0)
-
-
-def _in_whole_lines(shape: list[int]) -> int:
-    """How many numbers a matrix takes in memory, so that the next one begins at a line of the cache."""
-    return math.ceil(math.prod(shape) / LINE) * LINE
-
-
-def _numbers_of(kind: Any, sizes: dict[str, int]) -> int:
-    """How many numbers the matrices of `kind`, a class above, take in memory."""
-    return sum(_in_whole_lines(shape) for shape in _shapes(kind, sizes).values())
-
-
-def _zeros(*shape: int) -> Array:
-    """New memory. It is 0: products read a few numbers that nothing writes, and those below 1e-38 make them slow."""
-    return torch.zeros(shape).numpy()  # torch's begins at a line of the cache
-
-
-def _matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> Any:
-    """An instance of `kind`, a class above: views of `memory`, (numbers,), which is new by default."""
-    memory = _zeros(_numbers_of(kind, sizes)) if memory is None else memory
-    matrices, start = {}, 0
-    for name, shape in _shapes(kind, sizes).items():
-        matrices[name] = memory[start : start + math.prod(shape)].reshape(shape)
-        start += _in_whole_lines(shape)
-    return kind(**matrices)

@@ -18,6 +18,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.answer import logits_of_answers, transformer_of
 from assignadd.model.heads import HeadForward
+from assignadd.model.kernels import has_step
 from assignadd.model.own import logits_of_weights
 from assignadd.model.stack import Stack, computed_together
 from assignadd.model.table import Forward, TableForward, Weights, covers
@@ -92,7 +93,7 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
         transformer = transformer_of(stack)
         return lambda chunk: logits_of_answers(transformer, chunk[0])[None], CHUNK
     table = table_forward(stack.config, stack.flat.device, stacked=True)
-    if table.kernels.has_step and stack.flat.dtype == torch.float32:
+    if has_step(stack.config, stack.flat.device) and stack.flat.dtype == torch.float32:
         from assignadd.model import cpu_step  # here, as it needs Numba
 
         model = unstacked(stack)

@@ -20,7 +20,7 @@ from assignadd.config import Config
 from assignadd.model.answer import logits_of_answers, transformer_of
 from assignadd.model.architecture import require
 from assignadd.model.forward import table_forward
-from assignadd.model.kernels import kernels_for
+from assignadd.model.kernels import has_step, kernels_for
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.own import logits_of_weights
@@ -225,7 +225,7 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
     if not covers(stack.config):
         alone = len(stack) == 1 and stack.flat.device.type == "cpu"
         return AnswerGradient(stack) if alone else ReferenceGradient(stack)
-    if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:
+    if len(stack) == 1 and has_step(stack.config, stack.flat.device):
         from assignadd.model.cpu_step import CompiledGradient  # here, as it needs Numba
 
         return CompiledGradient(stack)

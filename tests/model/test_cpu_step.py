@@ -23,22 +23,31 @@ from assignadd.training.gradient import ReferenceGradient, TableGradient
 pytest.importorskip("numba")
 from assignadd.model import cpu_step
 from assignadd.model.cpu_step import CompiledGradient
-from assignadd.model.kernels import blas, numba_functions, numba_step, numba_vectors
+from assignadd.model.kernels import blas, numba_functions, numba_heads, numba_step, numba_vectors
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
 torch.set_num_threads(1)
 PACKAGE = Path(cpu_step.__file__).parents[1]
 
 
-def random_size(seed):
+def random_size(seed, heads=1):
     """The tiny task and model with other sizes: no width is a multiple of a vector, no batch of a chunk."""
     draw = random.Random(seed).randint
-    model = Model(d_model=draw(3, 90), d_head=draw(1, 70), d_mlp=(None, draw(1, 200)))
+    model = Model(n_heads=heads, d_model=draw(3, 90), d_head=draw(1, 70), d_mlp=(None, draw(1, 200)))
     task = replace(PRESETS["tiny"].task, length=draw(11, 20), modulus=draw(8, 40))
     return replace(PRESETS["tiny"], model=model, task=task, optim=replace(PRESETS["tiny"].optim, batch=draw(1, 300)))
 
 
-CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {f"size {i}": random_size(i) for i in range(8)}
+def with_heads(preset, heads):
+    """The preset with several heads, which are as wide together as its only one."""
+    config = PRESETS[preset]
+    return replace(config, model=replace(config.model, n_heads=heads, d_head=config.model.d_head // heads))
+
+
+CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")}
+CONFIGS |= {f"{heads} heads": with_heads("paper", heads) for heads in (2, 4)}
+CONFIGS |= {f"size {i}": random_size(i) for i in range(8)}
+CONFIGS |= {f"size {i}, {i} heads": random_size(i, heads=i) for i in range(2, 6)}
 
 
 @pytest.fixture(params=[(1, 512), (1, 10), (3, 512), (3, 10)], ids="{0[0]} threads, chunks of {0[1]}".format)
@@ -71,11 +80,24 @@ def test_loss_gradient_and_logits_are_those_of_autograd_in_double_precision(name
     assert (answer_logits(stack, batch.tokens).double() - logits).norm() < 1e-5 * logits.norm()
 
 
+@pytest.mark.parametrize("share", range(4))
+def test_a_hundred_networks_of_several_heads_have_the_gradient_of_autograd(share):
+    for number in range(share, 100, 4):
+        config = random_size(number, heads=2 + number % 5)
+        config = replace(config, optim=replace(config.optim, batch=1 + number % 40))
+        stack, batch = initial_stack(config, [number]), batch_of(config, number)
+        stack.flat.mul_(0.5 + number / 50)
+        exact = Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double())
+        gradient, reference = CompiledGradient(stack), ReferenceGradient(exact)
+        torch.testing.assert_close(gradient(batch).double(), reference(batch), rtol=1e-5, atol=0)
+        assert (gradient.flat.double() - reference.flat).norm() < 2e-5 * reference.flat.norm(), number
+
+
 def tensor_gradient(stack):
     """Loss and gradient in tensor operations, of the precision of the weights."""
     gradient = TableGradient(stack)
     gradient.kernels = gradient._table.kernels = TensorKernels(
-        gradient._table.K, gradient._table.T, torch.device("cpu")
+        gradient._table.K, gradient._table.T, torch.device("cpu"), stack.config.model.n_heads
     )
     return gradient
 
@@ -151,17 +173,20 @@ def test_chunks_are_small_where_products_are_mkls(monkeypatch):
         assert [cpu_step.chunk_size(sequences) for sequences in (20, 128, 512)] == sizes
 
 
+@pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize("spoiled", ["W_in", "W_out", "U", "E"])
-def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoiled, threads):
-    stack, batch = initial_stack(PRESETS["tiny"], [0]), batch_of(PRESETS["tiny"], 0)
+def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoiled, heads, threads):
+    config = with_heads("tiny", heads)
+    stack, batch = initial_stack(config, [0]), batch_of(config, 0)
     getattr(Weights.of({name: w[0] for name, w in stack.weights.items()}), spoiled)[3, 5] = torch.nan
     gradient, tensors = CompiledGradient(stack), tensor_gradient(stack)
     assert gradient(batch).isnan() and tensors(batch).isnan() and tensors.flat.isnan().any()
     assert torch.equal(gradient.flat.isnan(), tensors.flat.isnan())
 
 
-def test_a_repeated_step_is_the_same_bit_for_bit(threads):
-    config = PRESETS["tiny"]
+@pytest.mark.parametrize("heads", [1, 4])
+def test_a_repeated_step_is_the_same_bit_for_bit(heads, threads):
+    config = with_heads("tiny", heads)
     batch = batch_of(config, 0)
     results = []
     for _ in range(3):
@@ -170,32 +195,38 @@ def test_a_repeated_step_is_the_same_bit_for_bit(threads):
     assert all(loss == results[0][0] and torch.equal(flat, results[0][1]) for loss, flat in results)
 
 
-def test_every_function_is_compiled_once_for_all_sizes():
+def test_every_function_is_compiled_once_for_all_sizes_or_once_for_each_kind_of_table():
     """Each further kind of array would take as long again."""
-    for name in ("tiny", "smoke"):
-        stack, batch = initial_stack(PRESETS[name], [0]), batch_of(PRESETS[name], 0)
+    of_both_kinds = {"train", "pass_share", "forward", "backward", "write_tables", "write_transposes",
+                     "write_gradients", "answer"}  # fmt: skip
+    for config in (PRESETS["tiny"], PRESETS["smoke"], with_heads("tiny", 2), with_heads("smoke", 4)):
+        stack, batch = initial_stack(config, [0]), batch_of(config, 0)
         CompiledGradient(stack)(batch)
         answer_logits(stack, batch.tokens)
-    for module in (numba_functions, numba_step, numba_vectors, blas):
+    for module in (numba_functions, numba_heads, numba_step, numba_vectors, blas):
         for name, function in vars(module).items():
-            assert len(getattr(function, "signatures", ())) <= 1 or name == "_add_vector", name
+            signatures = len(getattr(function, "signatures", ()))
+            assert signatures <= 1 + (name in of_both_kinds) or name == "_add_vector", name
 
 
 SMALL_STEP = """
+from dataclasses import replace
 import torch
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.task.sampler import Batch
 from assignadd.model.cpu_step import CompiledGradient
-config = PRESETS["smoke"]
-gradient = CompiledGradient(initial_stack(config, [0]))
-tokens = torch.arange(6 * config.task.length).view(1, 6, -1) % 7
-print(gradient(Batch(tokens, torch.arange(6)[None] % config.task.modulus)).item(), gradient.flat.double().norm().item())
+for heads in (1, 2):
+    config = replace(PRESETS["smoke"], model=replace(PRESETS["smoke"].model, n_heads=heads))
+    gradient = CompiledGradient(initial_stack(config, [0]))
+    tokens = torch.arange(6 * config.task.length).view(1, 6, -1) % 7
+    loss = gradient(Batch(tokens, torch.arange(6)[None] % config.task.modulus))
+    print(loss.item(), gradient.flat.double().norm().item())
 """
 
 
 def small_step(folder=PACKAGE.parent, **environment):
-    """Loss and length of the gradient, by the package in a folder."""
+    """Loss and length of the gradient with one head and with two, by the package in a folder."""
     done = subprocess.run(
         [sys.executable, "-c", SMALL_STEP], env=os.environ | environment | {"PYTHONPATH": str(folder)},
         capture_output=True, text=True, check=True, cwd=folder,

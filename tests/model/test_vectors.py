@@ -4,10 +4,10 @@ import pytest
 import torch
 
 pytest.importorskip("numba")
-from assignadd.model.kernels.numba_vectors import MANY, SOME, SUMS, TABLE, WEIGHTS, add_rows, transpose
+from assignadd.model.kernels.numba_vectors import FEW, MANY, SOME, SUMS, TABLE, WEIGHTS, add_rows, transpose
 
-# Whole vectors of both kinds, none, and rests; in the last two, sequences have most tokens several times.
-SIZES = [(128, 16, 74), (192, 16, 74), (MANY + SOME + 3, 5, 20), (7, 11, 9), (SOME, 6, 1)]
+# Whole vectors of all kinds, none, and rests; in the last two, sequences have most tokens several times.
+SIZES = [(128, 16, 74), (192, 16, 74), (MANY + SOME + FEW + 3, 5, 20), (7, 11, 9), (SOME, 6, 1), (2 * FEW, 6, 4)]
 
 
 @pytest.fixture(params=SIZES, ids="width {0[0]}, {0[1]} of {0[2]} tokens".format)

@@ -128,10 +128,12 @@ def test_models_of_a_stack_have_their_own_initial_scale():
     assert torch.equal(narrow, initial_stack(config, [1]).flat[0])
 
 
-def test_drawing_ahead_changes_no_bit(monkeypatch):
+@pytest.mark.parametrize("heads", [1, 2])
+def test_drawing_ahead_changes_no_bit(heads, monkeypatch):
     """Over several draws, and from a state that was loaded into a group with sequences of later steps."""
     monkeypatch.setattr("assignadd.training.trainer.SEQUENCES_AHEAD", 5 * CONFIG.optim.batch)
-    ahead, plain = group(), group()
+    config = replace(CONFIG, model=replace(CONFIG.model, n_heads=heads))
+    ahead, plain = group(config=config), group(config=config)
     ahead.advance(13)
     state = {name: t.clone() for name, t in ahead.state().items()}
     ahead.advance(20)

@@ -28,7 +28,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
     """
     (K, T), H = sizes_of(config.task)[:2], config.model.n_heads
     single_precision = config.numerics.dtype == "float32"
-    if single_precision and device.type == "cpu" and H == 1 and _compiles():
+    if H == 1 and has_step(config, device):
         from assignadd.model.kernels.numba_functions import CompiledKernels
 
         return CompiledKernels(K, T, device)
@@ -42,9 +42,12 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
     return TensorKernels(K, T, device, H)
 
 
-def _compiles() -> bool:
-    """Whether Numba is installed, and there are matrix products that compiled code can call."""
-    if not _installed("numba"):
+def has_step(config: Config, device: torch.device) -> bool:
+    """Whether compiled code can train a model that is alone on a CPU, and compute its answers (`cpu_step`).
+
+    Numba has to be installed, and there have to be matrix products that compiled code can call.
+    """
+    if config.numerics.dtype != "float32" or device.type != "cpu" or not _installed("numba"):
         return False
     from assignadd.model.kernels.blas import available
 

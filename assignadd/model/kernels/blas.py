@@ -76,7 +76,7 @@ def compiled(function: Callable[..., Any], signature: Any = None, **options: Any
 def _sources() -> list[Path]:
     """The files of compiled code, any of whose functions may call those of others."""
     folder = Path(__file__).parent
-    arguments = [folder.parent / "cpu_step.py", folder.parent / "table.py"]  # these define the types of arguments
+    arguments = [folder.parent / "cpu_arrays.py", folder.parent / "table.py"]  # these define the types of arguments
     return [folder / "blas.py", *sorted(folder.glob("numba_*.py")), *arguments]
 
 

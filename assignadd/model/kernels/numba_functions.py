@@ -34,6 +34,9 @@ from assignadd.model.kernels.tensor import TensorKernels
 # The compiler may reorder sums, whatever their brackets, and fuse operations. It must keep NaN and infinity, which show
 # that a model diverged.
 fast = partial(compiled, fastmath={"reassoc", "contract", "nsz", "arcp"})
+inlined = partial(fast, forceinline=True)
+# For functions that only compiled code calls: a wrapper for Python takes time to compile where the arguments are many.
+inner = partial(compiled, no_cpython_wrapper=True)
 # A sum of exponentials above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
 # For `_exp`: log2(e); log(2) as the sum of two numbers, the first with so few digits that k times it is exact; the
@@ -41,6 +44,33 @@ SAFE_SUM = np.float32(1e-30)
 LOG2_E, LOG_2 = np.float32(1.44269504), (np.float32(0.693359375), np.float32(-2.12194440e-4))
 EXP_SERIES = tuple(map(np.float32, (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 0.166666655, 0.5)))
 LEAST_EXPONENT = np.float32(-87)
+
+
+@inner
+def copy(x, out):
+    """out = x, for matrices."""
+    for i in range(len(x)):
+        row, out_row = x[i], out[i]
+        for j in range(len(row)):
+            out_row[j] = row[j]
+
+
+@inner
+def add(x, y, out):
+    """out = x + y, for matrices; `out` may be one of them."""
+    for i in range(len(x)):
+        x_row, y_row, out_row = x[i], y[i], out[i]
+        for j in range(len(x_row)):
+            out_row[j] = x_row[j] + y_row[j]
+
+
+@inner
+def clear(x):
+    """x = 0, for a matrix."""
+    for i in range(len(x)):
+        row = x[i]
+        for j in range(len(row)):
+            row[j] = 0
 
 
 @partial(compiled, fastmath={"contract"})
@@ -77,7 +107,7 @@ def _largest(row):
 
 
 @fast
-def _softmax(row):
+def softmax(row):
     """Replaces a row of scores by its softmax."""
     largest, total = _largest(row), np.float32(0)
     for k in range(len(row)):
@@ -107,8 +137,8 @@ def factors_of(scores, factors, T):
 
 
 @fast
-def layer_1(scores, factors, tokens, attention, amounts):
-    """Writes the attention of layer 1, (B T, T), and into amounts[:, 2T:] that of `=`, then 1 for the constant row.
+def layer_1(scores, factors, tokens, attention, amounts, first):
+    """Writes a head's attention of layer 1, (B T, T), and into amounts[:, first:] that of `=`, then 1.
 
     `scores` is layer 1's score table (C, C), (query row, key row); `factors_of` writes its `factors`. For keys after
     the query, `attention` is not written, and has to be 0 before.
@@ -132,7 +162,7 @@ def layer_1(scores, factors, tokens, attention, amounts):
                 weights[k] *= inverse
         if not sums_are_safe:  # a row may be NaN, as 1 / total is infinite
             _softmax_of_sums(scores, sequence, attention[b * T :])
-        attention_of_equals, amounts_1 = attention[b * T + T - 1], amounts[b, 2 * T :]
+        attention_of_equals, amounts_1 = attention[b * T + T - 1], amounts[b, first:]
         for k in range(T):
             amounts_1[k] = attention_of_equals[k]
         amounts_1[T] = 1
@@ -148,7 +178,7 @@ def _softmax_of_sums(scores, sequence, attention):
         for k in range(q + 1):
             key = sequence[k]
             weights[k] = of_query_token[key] + of_query_position[key] + of_query_token[K + k] + of_query_position[K + k]
-        _softmax(weights)
+        softmax(weights)
 
 
 @fast
@@ -171,7 +201,7 @@ def layer_2(scores, tokens, attention_1, attention_2, copied_scores, amounts, C)
             for k in range(T):
                 total += pattern_1[q, k] * copied_score[k]
             weights[q] = total
-        _softmax(weights)
+        softmax(weights)
         for k in range(T):
             direct[k] = weights[k]
             passed_on[k] = 0
@@ -267,27 +297,17 @@ def layer_2_backward(chunk, tokens, C):
 def layer_1_backward(chunk, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of layer 1's score table, (C, C).
 
-    The gradient of a pair's score (query q, key k) is added to four entries of the table: in the rows of q's token and
-    position, the columns of k's. It follows from the gradients that `layer_2_backward` writes and from
-    g_amounts[:, 2T:]. `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
+    It follows from the gradients that `layer_2_backward` writes and from g_amounts[:, 2T:].
     """
     B, T = tokens.shape
-    C = len(g_table)
-    K = C - T
     g_by_key, g_positions = chunk.g_by_key, chunk.g_positions
-    g_row = g_by_key[T]  # the last row, which no key has: gradients of one query's scores
-    g_of_key_positions = g_positions[K:]  # (key's position, query's position)
-    for row in range(C):
-        for q in range(T):
-            g_positions[row, q] = 0
-    for key in range(T):
-        for q in range(T):
-            g_by_key[key, q] = 0  # and so it stays for keys after the query
+    clear(g_by_key)  # and so it stays for keys after the query
+    clear(g_positions)
+    g_row = g_by_key[T]
     for b in range(B):
         sequence, copied_scores, g_passed_on = tokens[b], chunk.copied_scores[b], chunk.g_passed_on[b]
         g_of_equals = chunk.g_amounts[b, 2 * T :]  # by what layer 1 writes into `=` itself
         for q in range(T):
-            weights = chunk.attention_1[b * T + q]
             weight_2, g_score = chunk.attention_2[b, q], chunk.g_position_scores[b, q]
             # The gradient of each weight: it passes rows on to `=`, and adds their scores to that of q.
             for k in range(T):
@@ -295,26 +315,56 @@ def layer_1_backward(chunk, tokens, g_table):
             if q == T - 1:  # `=`
                 for k in range(T):
                     g_row[k] += g_of_equals[k]
-            mean = np.float32(0)
-            for k in range(T):
-                mean += weights[k] * g_row[k]
-            of_query_token, query_token_at = g_table[sequence[q]], g_table[sequence[q], K:]
-            for k in range(T):
-                g_row[k] = weights[k] * (g_row[k] - mean)  # of the score, through the softmax
-                query_token_at[k] += g_row[k]
-            for k in range(q + 1):
-                of_query_token[sequence[k]] += g_row[k]
-                g_by_key[k, q] = g_row[k]
-        for k in range(T):
-            of_key, of_key_position = g_by_key[k], g_of_key_positions[k]
-            for q in range(T):
-                of_key_position[q] += of_key[q]
-        for k in range(T):
-            of_key_token = g_positions[sequence[k]]
-            for q in range(T):
-                of_key_token[q] += g_by_key[k, q]
+            add_query(chunk.attention_1[b * T + q], q, sequence, g_by_key, g_table)
+        add_keys(sequence, g_by_key, g_positions)
+    add_query_positions(g_positions, g_table)
+
+
+# The gradient of a pair's score (query q, key k) is added to four entries of layer 1's table, (C, C): in the rows of
+# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query);
+# `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
+
+
+@inlined
+def add_query(weights, q, sequence, g_by_key, g_table):
+    """Adds the gradient of a query's scores to the row of its token, and writes it into the column of `g_by_key`.
+
+    The gradient of its weights is in the last row of `g_by_key`, which no key has.
+    """
+    T = len(sequence)
+    g_row, K, mean = g_by_key[T], len(g_table) - T, np.float32(0)
+    for k in range(T):
+        mean += weights[k] * g_row[k]
+    of_query_token, query_token_at = g_table[sequence[q]], g_table[sequence[q], K:]
+    for k in range(T):
+        g_row[k] = weights[k] * (g_row[k] - mean)  # of the score, through the softmax
+        query_token_at[k] += g_row[k]
+    for k in range(q + 1):
+        of_query_token[sequence[k]] += g_row[k]
+        g_by_key[k, q] = g_row[k]
+
+
+@inlined
+def add_keys(sequence, g_by_key, g_positions):
+    """Adds the gradients of a sequence to `g_positions`, in the rows of each key's position and token."""
+    T = len(sequence)
+    g_of_key_positions = g_positions[len(g_positions) - T :]  # (key's position, query's position)
+    for k in range(T):
+        of_key, of_key_position = g_by_key[k], g_of_key_positions[k]
+        for q in range(T):
+            of_key_position[q] += of_key[q]
+    for k in range(T):
+        of_key_token = g_positions[sequence[k]]
+        for q in range(T):
+            of_key_token[q] += g_by_key[k, q]
+
+
+@inlined
+def add_query_positions(g_positions, g_table):
+    """Adds the rows of query positions to the table."""
+    C, T = g_positions.shape
     for q in range(T):
-        of_query_position = g_table[K + q]
+        of_query_position = g_table[C - T + q]
         for key in range(C):
             of_query_position[key] += g_positions[key, q]
 
@@ -365,7 +415,6 @@ class CompiledKernels(TensorKernels):
     """
 
     name = "numba"
-    has_step = True
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         """Attention of layer 1, model by model; also writes its columns of the usage, from the amounts of positions."""
@@ -377,7 +426,7 @@ class CompiledKernels(TensorKernels):
             scores, factors, tokens, attention, amounts, usage
         ):
             factors_of(scores_m, factors_m, self.T)
-            layer_1(scores_m, factors_m, tokens_m, attention_m.reshape(-1, self.T), amounts_m)
+            layer_1(scores_m, factors_m, tokens_m, attention_m.reshape(-1, self.T), amounts_m, 2 * self.T)
             spread(amounts_m, tokens_m, usage_m, 2 * self.T, 0, self.C)
         usage[..., self.C] = 1
         return attention

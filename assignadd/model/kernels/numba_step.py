@@ -16,12 +16,18 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numba.extending import overload
 
+from assignadd.model.kernels import numba_heads
 from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
+    add,
+    clear,
+    copy,
     cross_entropy,
     factors_of,
     gate,
+    inner,
     layer_1,
     layer_1_backward,
     layer_2,
@@ -29,40 +35,13 @@ from assignadd.model.kernels.numba_functions import (
     relu,
 )
 from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
+from assignadd.model.table import Weights
 
-# For functions that only compiled code calls: a wrapper for Python takes time to compile where the arguments are many.
-inner = partial(compiled, no_cpython_wrapper=True)
-
-
-@inner
-def copy(x, out):
-    """out = x, for matrices."""
-    for i in range(len(x)):
-        row, out_row = x[i], out[i]
-        for j in range(len(row)):
-            out_row[j] = row[j]
+# What depends on the number of heads: here for one, in `numba_heads` for several (`by_heads` chooses).
 
 
 @inner
-def add(x, y, out):
-    """out = x + y, for matrices; `out` may be one of them."""
-    for i in range(len(x)):
-        x_row, y_row, out_row = x[i], y[i], out[i]
-        for j in range(len(x_row)):
-            out_row[j] = x_row[j] + y_row[j]
-
-
-@inner
-def clear(x):
-    """x = 0, for a matrix."""
-    for i in range(len(x)):
-        row = x[i]
-        for j in range(len(row)):
-            row[j] = 0
-
-
-@inner
-def write_tables(thread, model):
+def tables_of_one_head(model, thread):
     """Writes the tables of the weights, as `TableForward.begin_tables` does with the same names.
 
     The first thread and the last each do about half of the work.
@@ -95,7 +74,6 @@ def write_tables(thread, model):
         dot(embeddings, weights.K1, tables.keys_1)
         gemm(scale, tables.queries_1, tables.keys_1.T, 0, tables.scores_1)
         factors_of(tables.scores_1, tables.factors_1, T)
-        dot(weights.W_out, weights.U, tables.read_out)
     wait_for_all(thread)
 
 
@@ -111,14 +89,13 @@ def outputs_of_layers(outputs):
 
 
 @inner
-def forward(model, chunk, tokens, logits):
-    """Writes the logits (n, N) of the n sequences of a chunk."""
-    weights, tables = model.weights, model.tables
+def attend_with_one_head(model, chunk, tokens):
+    """Writes the residual of `=` after layer 2's attention, (n, d), of the n sequences of a chunk."""
+    tables = model.tables
     n, T = tokens.shape
     C = len(tables.scores_1)
-    amounts, scores_2 = chunk.amounts[:n], chunk.scores_2[:n]
-    resid_mid, neurons = chunk.resid_mid[:n], chunk.neurons[:n]
-    layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts)
+    amounts, scores_2, resid_mid = chunk.amounts[:n], chunk.scores_2[:n], chunk.resid_mid[:n]
+    layer_1(tables.scores_1, tables.factors_1, tokens, chunk.attention_1, amounts, 2 * T)
     # Scores of all rows in layer 2: from the positions and the constant, then from the tokens.
     dot(amounts[:, 2 * T :], tables.scores_2_T[C - T :], scores_2)
     add_rows(SUMS, tables.scores_2_T, tokens, amounts, 2 * T, scores_2)
@@ -129,47 +106,30 @@ def forward(model, chunk, tokens, logits):
     add_rows(SUMS, outputs_1, tokens, amounts, 2 * T, resid_mid)
     add_rows(SUMS, outputs_2_direct, tokens, amounts, 0, resid_mid)
     add_rows(SUMS, outputs_2_of_copies, tokens, amounts, T, resid_mid)
-    dot(resid_mid, weights.W_in, neurons)
-    relu(neurons)
-    dot(neurons, tables.read_out, logits)
-    add_dot(resid_mid, weights.U, logits)
 
 
 @inner
-def write_transposes(model):
-    """Writes the transposes that the backward pass of every chunk multiplies by."""
-    weights, tables = model.weights, model.tables
-    T, C = len(weights.pos), len(tables.scores_1)
-    transpose(weights.U, tables.U_T)
-    transpose(weights.W_in, tables.W_in_T)
-    transpose(tables.read_out, tables.read_out_T)
+def transpose_tables_of_one_head(model):
+    """Writes the transposes of tables that the backward pass of every chunk multiplies by."""
+    tables = model.tables
+    C, T = len(tables.scores_1), len(model.weights.pos)
     # Without the last row, that of the constant E_= + P_=: its amount is always 1, so no gradient passes through it.
     transpose(tables.positions[: 3 * T], tables.positions_T)
     transpose(tables.scores_2_T[C - T : C], tables.position_scores_2)
 
 
 @inner
-def backward(model, chunk, sums, tokens, g_logits, beta):
-    """Adds the gradients of a chunk, after `forward`, to the sums so far (`beta` 1), or writes them (`beta` 0).
-
-    The sums to which `add_rows` and `layer_1_backward` add, `scores_1`, `scores_2_T` and `outputs`, have to be set to 0
-    before the first chunk.
-    """
+def one_head_backward(model, chunk, sums, tokens, beta):
+    """Adds the gradients by way of `resid_mid` to the sums (`beta` 1), or writes them (`beta` 0)."""
     tables = model.tables
     n, T = tokens.shape
     C = len(tables.scores_1)
-    amounts, resid_mid, neurons = chunk.amounts[:n], chunk.resid_mid[:n], chunk.neurons[:n]
-    g_neurons, g_resid, g_amounts = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
+    amounts, g_resid, g_amounts = chunk.amounts[:n], chunk.g_resid[:n], chunk.g_amounts[:n]
     g_scores_2 = chunk.scores_2[:n]  # in the memory of the scores, which are not read any more
-    # Logits = neurons read_out + resid_mid U.
-    dot(g_logits, tables.U_T, g_resid)
-    gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
-    gemm(1, g_logits.T, resid_mid, beta, sums.U_T)
-    dot(g_logits, tables.read_out_T, g_neurons)
-    # Neurons = relu(resid_mid W_in).
-    gate(neurons, g_neurons)
-    gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
-    add_dot(g_neurons, tables.W_in_T, g_resid)
+    if beta == 0:  # to these, sequences are added one by one; products write the others
+        clear(sums.scores_1)
+        clear(sums.scores_2_T)
+        clear(sums.outputs)
     # resid_mid is the sum of all rows, each times its amount: the gradient of the amounts, then that of the rows.
     dot(g_resid, tables.positions_T, g_amounts)
     outputs_1, outputs_2_direct, outputs_2_of_copies = outputs_of_layers(tables.rows[C:])
@@ -192,22 +152,22 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
 
 
 @inner
-def write_gradients(thread, model, gradients):
-    """Writes the gradients of the weights from the sums of all sequences, as `TableForward._tables_backward` does.
+def gradients_of_one_head(model, thread, gradients):
+    """Writes the gradients of attention and embeddings from the sums of all sequences.
 
-    It goes through `write_tables` from the end to the beginning; the first thread and the last each do about half.
+    As `TableForward._tables_backward` does, it goes through the tables from the end to the beginning; the first thread
+    and the last each do about half.
     """
     weights, tables, equals, scale = model
     grads, g_tables, sums = gradients.weights, gradients.tables, gradients.sums
     K, T, C = len(weights.E), len(weights.pos), len(tables.scores_1)
-    # The same parts of `rows`, and their gradients, as in `write_tables`.
+    # The same parts of `rows`, and their gradients, as in `tables_of_one_head`.
     embeddings, key_rows, equal_rows = tables.rows[:C], tables.rows[: 2 * C], tables.rows[C : 2 * C + 1]
     g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : 2 * C], g_tables.rows[: 2 * C]
     g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
     g_scores_2_T = sums.scores_2_T[:, : 2 * C]
     g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for what layer 1's scores add to `g_embeddings`
     if thread.number == 0:
-        copy(sums.W_in, grads.W_in)
         # The rows of positions and the constant, whose gradients `backward` adds up apart.
         copy(sums.positions[:T], g_outputs_2[C - T : C])
         copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
@@ -223,9 +183,6 @@ def write_gradients(thread, model, gradients):
         dot(equal_rows.T, g_tables.equal_Q2, grads.Q2)
         add_dot(g_tables.equal_Q2, weights.Q2.T, g_equal_rows)
     if thread.number == thread.n_threads - 1:
-        dot(sums.read_out_T.T, weights.U.T, grads.W_out)
-        add_dot(sums.read_out_T, weights.W_out, sums.U_T)
-        transpose(sums.U_T, grads.U)
         gemm(scale, sums.scores_1, tables.keys_1, 0, g_tables.queries_1)
         gemm(scale, sums.scores_1.T, tables.queries_1, 0, g_tables.keys_1)
         dot(embeddings.T, g_tables.queries_1, grads.Q1)
@@ -245,6 +202,94 @@ def write_gradients(thread, model, gradients):
         add(g_embeddings[:K], g_embeddings_by_scores[:K], grads.E)
         add(g_embeddings[K:], g_embeddings_by_scores[K:], grads.pos)
     wait_for_all(thread)
+
+
+def by_heads(one, several):
+    """The function `one` for a model with one head in each layer, `several` for others; `model` is the first argument.
+
+    It is chosen by the type of the model, when what calls it is compiled.
+    """
+
+    def choose(n_axes):
+        return one if n_axes == 2 else several
+
+    def chosen(model, *rest):  # with the compiler switched off
+        return choose(model.weights.Q1.ndim)(model, *rest)
+
+    @overload(chosen)
+    def compiled_choice(model, *rest):  # Numba gives the types of the arguments, and compiles what it gets
+        types_of_weights = dict(zip(model.fields, model.types, strict=True))["weights"]
+        function = choose(types_of_weights[Weights._fields.index("Q1")].ndim)
+        return lambda model, *rest: function(model, *rest)
+
+    return chosen
+
+
+write_attention_tables = by_heads(tables_of_one_head, numba_heads.write_tables)
+attend = by_heads(attend_with_one_head, numba_heads.attend)
+transpose_tables = by_heads(transpose_tables_of_one_head, numba_heads.transpose_tables)
+attend_backward = by_heads(one_head_backward, numba_heads.attend_backward)
+write_attention_gradients = by_heads(gradients_of_one_head, numba_heads.write_gradients)
+
+
+@inner
+def forward(model, chunk, tokens, logits):
+    """Writes the logits (n, N) of the n sequences of a chunk."""
+    weights, n = model.weights, len(tokens)
+    resid_mid, neurons = chunk.resid_mid[:n], chunk.neurons[:n]
+    attend(model, chunk, tokens)
+    dot(resid_mid, weights.W_in, neurons)
+    relu(neurons)
+    dot(neurons, model.tables.read_out, logits)
+    add_dot(resid_mid, weights.U, logits)
+
+
+@inner
+def backward(model, chunk, sums, tokens, g_logits, beta):
+    """Adds the gradients of a chunk, after `forward`, to the sums so far (`beta` 1), or writes them (`beta` 0)."""
+    tables, n = model.tables, len(tokens)
+    resid_mid, neurons = chunk.resid_mid[:n], chunk.neurons[:n]
+    g_neurons, g_resid = chunk.g_neurons[:n], chunk.g_resid[:n]
+    # Logits = neurons read_out + resid_mid U.
+    dot(g_logits, tables.U_T, g_resid)
+    gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
+    gemm(1, g_logits.T, resid_mid, beta, sums.U_T)
+    dot(g_logits, tables.read_out_T, g_neurons)
+    # Neurons = relu(resid_mid W_in).
+    gate(neurons, g_neurons)
+    gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
+    add_dot(g_neurons, tables.W_in_T, g_resid)
+    attend_backward(model, chunk, sums, tokens, beta)
+
+
+@inner
+def write_tables(thread, model):
+    """Writes the tables that follow from the weights; the last thread also those of the MLP."""
+    if thread.number == thread.n_threads - 1:
+        dot(model.weights.W_out, model.weights.U, model.tables.read_out)
+    write_attention_tables(model, thread)
+
+
+@inner
+def write_transposes(model):
+    """Writes the transposes that the backward pass of every chunk multiplies by."""
+    weights, tables = model.weights, model.tables
+    transpose(weights.U, tables.U_T)
+    transpose(weights.W_in, tables.W_in_T)
+    transpose(tables.read_out, tables.read_out_T)
+    transpose_tables(model)
+
+
+@inner
+def write_gradients(thread, model, gradients):
+    """Writes the gradients of the weights from the sums of all sequences; the last thread also those of the MLP."""
+    weights, grads, sums = model.weights, gradients.weights, gradients.sums
+    if thread.number == thread.n_threads - 1:
+        copy(sums.W_in, grads.W_in)
+        dot(sums.read_out_T.T, weights.U.T, grads.W_out)
+        add_dot(sums.read_out_T, weights.W_out, sums.U_T)
+        transpose(sums.U_T, grads.U)
+    write_attention_gradients(model, thread, gradients)
 
 
 @inner
@@ -267,13 +312,9 @@ def add_sums(thread, all_sums):
 @inner
 def pass_share(thread, model, chunk, sums, batches, step):
     """Writes the losses of a thread's share of a step's batch, and the sums of their gradients, chunk by chunk."""
-    B, n = len(batches.losses), len(chunk.amounts)  # sequences of a batch, and of a chunk
+    B, n = len(batches.losses), len(chunk.logits)  # sequences of a batch, and of a chunk
     tokens, labels = batches.tokens[step * B : step * B + B], batches.labels[step * B : step * B + B]
     first, last = share(thread, B)
-    # To these, `backward` adds sequence by sequence. The first chunk's products write the other sums.
-    clear(sums.scores_1)
-    clear(sums.scores_2_T)
-    clear(sums.outputs)
     for start in range(first, last, n):
         end = min(start + n, last)
         sequences, logits = tokens[start:end], chunk.logits[: end - start]
@@ -346,7 +387,7 @@ def train(thread, model, gradients, chunk, sums, batches, update):
 @partial(compiled, nogil=True)
 def answer(thread, model, chunk, tokens, logits):
     """Writes the logits (sequences, N) of any number of sequences, each thread its share, a chunk at a time."""
-    n = len(chunk.amounts)
+    n = len(chunk.logits)
     first, last = share(thread, len(tokens))
     write_tables(thread, model)
     for start in range(first, last, n):

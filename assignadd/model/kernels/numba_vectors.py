@@ -25,8 +25,8 @@ from assignadd.model.kernels.blas import BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
 _REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
-# Numbers of a row that are read at once: as many as stay in registers while rows are added, and half of that.
-MANY, SOME = 8 * _REGISTER, 4 * _REGISTER
+# Numbers of a row that are read at once: as many as stay in registers while rows are added, and fewer for what is left.
+MANY, SOME, FEW = 8 * _REGISTER, 4 * _REGISTER, _REGISTER
 SUMS, TABLE, WEIGHTS = range(3)  # which of its arguments `add_rows` adds to
 MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2, "C")
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
@@ -191,7 +191,7 @@ def add_rows(to, table, tokens, weights, first, sums):
                 amounts += table[sequence] @ total
         return
     # From here on addresses, and distances in bytes. A sum is read in pieces: MANY numbers while that many are left,
-    # then SOME, then one.
+    # then SOME, FEW, one.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):
         sequence, amounts, sum_at = tokens[b], weights[b, first:], sums_at + b * width
@@ -206,6 +206,11 @@ def add_rows(to, table, tokens, weights, first, sums):
                 to, vector_at(sum_at + offset, SOME), sum_at + offset, table_at + offset, width, sequence, amounts
             )
             offset += BYTES * SOME
+        while offset <= width - BYTES * FEW:
+            _add_vector(
+                to, vector_at(sum_at + offset, FEW), sum_at + offset, table_at + offset, width, sequence, amounts
+            )
+            offset += BYTES * FEW
         while offset < width:
             _add_vector(to, vector_at(sum_at + offset, 1), sum_at + offset, table_at + offset, width, sequence, amounts)
             offset += BYTES

@@ -73,8 +73,6 @@ class TensorKernels:
     name = "tensor operations"
     token_dtype = torch.int64
     """The type of number in which the tokens of a training batch are stored."""
-    has_step = False
-    """Whether compiled code can train a model that is alone on a CPU, and compute its answers (`cpu_step`)."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1):
         self.K, self.T, self.C, self.H = n_tokens, length, n_tokens + length, n_heads
