@@ -84,7 +84,7 @@ def made_up(tmp_path_factory) -> Run:
     return Run.open(path)
 
 
-@pytest.fixture(scope="module", params=["census-six", "census-two", "small-trajectory", "made-up"])
+@pytest.fixture(scope="module", params=["census-six", "small-trajectory", "made-up"])
 def run(request, made_up, tmp_path_factory) -> Run:
     if request.param == "made-up":
         return made_up
@@ -149,11 +149,13 @@ def test_the_command_phases(run, truth, capsys):
     assert shown == [step for step, _ in truth]
 
 
-def test_the_page(run, truth, models, tmp_path):
-    export(networks_of(run, n=50)[0], tmp_path / "page", "assignadd explore", checkpoints=2, ledger=False)
+def test_the_page(run, truth, tmp_path):
+    networks = networks_of(run, n=50)[0]
+    networks, known = networks[-4:-1] or networks, truth[-4:-1] or truth  # three of several
+    export(networks, tmp_path / "page", "assignadd explore", checkpoints=2, ledger=False)
     found = argument(tmp_path / "page" / "data" / "index.js")["models"]
-    assert [m["binds"] for m in found] == [binds for _, binds in truth]
-    steps = [step if followed(e) else None for e, (step, _) in zip(models, truth, strict=True)]
+    assert [m["binds"] for m in found] == [binds for _, binds in known]
+    steps = [step if followed(e) else None for e, (step, _) in zip(networks, known, strict=True)]
     assert [m["phases"]["onsets"]["binding"] for m in found] == steps
 
 

@@ -120,7 +120,7 @@ def unknown():
     networks._shape_only.cache_clear()
 
 
-GIVEN = [("same.py", None), ("everywhere.py", None), ("same.py", "recurrent.py"), (None, "recurrent.py")]
+GIVEN = [("everywhere.py", None), ("same.py", "recurrent.py"), (None, "recurrent.py")]
 
 
 @pytest.mark.parametrize(("task", "network"), GIVEN)
@@ -307,7 +307,7 @@ def test_several_models_at_once_have_the_gradient_of_each_alone(files):
 SWEEP = ["sweep", "grid.json", "--preset", "smoke", "--seeds", "0,1", "--final-sequences", "200", "--every", "30"]
 
 
-@pytest.mark.parametrize(("task", "network"), GIVEN)
+@pytest.mark.parametrize(("task", "network"), [GIVEN[0], GIVEN[2]])
 def test_a_sweep_has_a_row_for_each_cell_and_goes_on(task, network, files, capsys):
     """Accuracies during training, at the last evaluations and in the final exam; each cell is the run of it alone."""
     Path("grid.json").write_text('{"optim.lr": [0.01, 0.02]}')
@@ -321,14 +321,13 @@ def test_a_sweep_has_a_row_for_each_cell_and_goes_on(task, network, files, capsy
     assert table.height == 4 * 3 and table["lr"].unique().sort().to_list() == [0.01, 0.02]
     names = ["test", "same"] if task else ["0-var train"]
     assert {column for name in names for column in (name, f"{name} (final)", f"{name} (end)")} <= set(table.columns)
-    for lr in (0.01, 0.02):
-        base = replace(PRESETS["smoke"], record=Recording(30, 64, 5000, 1 << 31))
-        config = replace(base, optim=replace(base.optim, lr=lr))
-        run = assignadd.train(config, [1], f"alone-{lr}", task=task, network=network)
-        expected = [row["accuracy"][names[0]] for row in run.metrics()]
-        assert table.filter(lr=lr, seed=1)[names[0]].to_list() == pytest.approx(expected)
-        last = assignadd.evaluate(run, n=5000, task=task, network=network)[0][names[0]].accuracy
-        assert table.filter(lr=lr, seed=1, step=60)[f"{names[0]} (final)"].item() == pytest.approx(last, abs=0.15)
+    base = replace(PRESETS["smoke"], record=Recording(30, 64, 5000, 1 << 31))
+    config = replace(base, optim=replace(base.optim, lr=0.02))
+    run = assignadd.train(config, [1], "alone", task=task, network=network)
+    expected = [row["accuracy"][names[0]] for row in run.metrics()]
+    assert table.filter(lr=0.02, seed=1)[names[0]].to_list() == pytest.approx(expected)
+    last = assignadd.evaluate(run, n=1000, task=task, network=network)[0][names[0]].accuracy
+    assert table.filter(lr=0.02, seed=1, step=60)[f"{names[0]} (final)"].item() == pytest.approx(last, abs=0.15)
     before = contents(Path("out"))
     shutil.rmtree(next(Path("out").glob("stack-*")))
     assert main(command) == 0
@@ -581,7 +580,7 @@ def test_each_model_of_a_stack_has_the_fixed_set_of_its_seed_at_every_step(files
             assert (batch.labels[..., model, :] == (pairs // 5) * (pairs % 5) % 5).all()
 
 
-@pytest.mark.parametrize(("task", "network"), [*GIVEN[:3], (Products(), None)])
+@pytest.mark.parametrize(("task", "network"), [*GIVEN[:2], (Products(), None)])
 def test_a_captured_step_trains_as_steps_do(task, network, files, monkeypatch):
     """On a GPU, with a stand-in for CUDA graphs: what is replayed is called again. A task draws outside of them."""
     replayed = []

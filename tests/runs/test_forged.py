@@ -20,7 +20,11 @@ from tests.runs.forged import CHECKPOINT, FORGERIES, STATE, hollow, rows
 from tests.runs.small import HERE
 
 SMOKE = PRESETS["smoke"]
-LARGE = ("many rows", "small lists", "hollow metrics", "measures: rows", "measures: lists", "measures: text", "sources")
+# Files of many megabytes, which are left to `make chaos`.
+LARGE = (
+    "many rows", "small lists", "hollow metrics", "measures: rows", "measures: lists", "measures: text", "sources",
+    "fewer sources", "seeds", "200,000 models",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_uninterrupted_run_keeps_the_states_it_should(uninterrupted):
 def test_killed_inside_saves(tmp_path, uninterrupted):
     total = in_child(lambda: train(tmp_path / "whole")).operations
     # Creation, then saves of every kind: the first, with and without a checkpoint, with and without a state to remove.
-    points = [*range(2, 26, 3), *random.Random(0).sample(range(26, total + 1), 18)]
+    points = [*range(2, 26, 6), *random.Random(0).sample(range(26, total + 1), 9)]  # `make chaos` has 200
     for k in points:
         path = tmp_path / str(k)
         outcome = in_child(lambda path=path: train(path), kill_at=k)
@@ -67,11 +67,11 @@ def test_killed_again_and_again_inside_saves(tmp_path, uninterrupted):
 
 def test_killed_from_outside_at_random_times(tmp_path, uninterrupted):
     times, kills, finished = random.Random(2), 0, 0
-    while kills < 24 or not finished:
+    while kills < 12 or not finished:
         path = tmp_path / str(finished)
         # Longer and longer, so that it ends on a machine of any speed.
         if in_child(
-            lambda path=path: train(path, pause=0.001), kill_after=times.uniform(0.01, 0.1) * (1 + kills / 24)
+            lambda path=path: train(path, pause=0.001), kill_after=times.uniform(0.01, 0.1) * (1 + kills / 12)
         ).killed:
             sound_after_kill(path)
             kills += 1
