@@ -20,6 +20,7 @@ MANIFEST, CONFIG, MEASURES = "manifest.json", "config.json", "measures.parquet"
 MARK, MOST_OF_MARK = ".assignadd", 1000
 # The most bytes of a file of settings (thousands of models take less), and of one about which nothing is known.
 MOST_SETTINGS, MOST_BYTES = 16 << 20, 1 << 30
+MOST_REPLACED = 128 << 20  # bytes of a single file that a command wrote and replaces: records of claims, or a figure
 
 
 def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 0) -> bytes:
@@ -114,7 +115,7 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
     if not os.path.lexists(path):
         return
     try:
-        may_be_replaced = is_ours(read_regular(path.parent, path.name))
+        may_be_replaced = is_ours(read_regular(path.parent, path.name, most=MOST_REPLACED))
     except RunError:  # a folder, or a file larger than any of ours
         may_be_replaced = False
     if not may_be_replaced:

@@ -113,6 +113,9 @@ def test_a_file_is_written_over_its_own_kind_alone(tmp_path):
     (tmp_path / "ours.parquet").write_bytes(b"PAR1 checkpoints assignadd-seal: PAR1")
     claim(tmp_path / "ours.parquet")
     claim(tmp_path / "absent.parquet")
+    with (tmp_path / "ours.parquet").open("r+b") as file:
+        file.truncate(1 << 30)  # larger than what any command writes as one file: it is not read
+    refused(tmp_path, claim, tmp_path / "ours.parquet")
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "splits.safetensors", "lock", "manifest.json"])
