@@ -110,12 +110,10 @@ class HeadTables(NamedTuple):
     factors_1: Float32[Array, "H C C"]
     keys_2: Float32[Array, "H R dh"]
     """Of each head of layer 2, the keys of the first R of `rows`."""
+    keys_2_T: Float32[Array, "H dh R"]
     values_2: Float32[Array, "H R dh"]
     positions: Float32[Array, "H*T+1 d"]
     """Of `rows`, what layer 1 writes for positions, and the constant: in the order of `HeadChunk.amounts_1`."""
-    position_keys: Float32[Array, "H P dh"]
-    """Of `keys_2`, those of positions, in the order of `HeadChunk.scores_2`."""
-    position_values: Float32[Array, "H P dh"]
     read_out: Float32[Array, "h N"]
     """W_out W_U."""
     # Transposed copies, as in `Tables`.
@@ -126,7 +124,7 @@ class HeadTables(NamedTuple):
     O2_T: Float32[Array, "H d dh"]
     positions_T: Float32[Array, "d H*T"]
     """Without the constant, whose amount has no gradient."""
-    position_values_T: Float32[Array, "H dh P"]
+    values_2_T: Float32[Array, "H dh R"]
 
 
 class HeadChunk(NamedTuple):
@@ -148,6 +146,8 @@ class HeadChunk(NamedTuple):
     """The score of each position's embeddings, and of the copies of them."""
     amounts_2: Float32[Array, "H n P"]
     """How much `=` reads of the same: its attention, T columns, and what that passes on of the copies."""
+    of_rows: Float32[Array, "n R"]
+    """For one head at a time: the scores of all rows, how much of each is read, or the gradients of these."""
     read_2: Float32[Array, "H n dh"]
     """What each head reads: the values, weighted by their amounts."""
     resid_mid: Float32[Array, "n d"]
@@ -161,7 +161,9 @@ class HeadChunk(NamedTuple):
     g_scores_2: Float32[Array, "H n P"]
     g_queries_2: Float32[Array, "H n dh"]
     g_amounts_1: Float32[Array, "n H*T"]
-    # Memory of the backward pass of layer 1.
+    # Memory for layer 1's patterns, and of its backward pass.
+    pattern_T: Float32[Array, "T T"]
+    g_pattern: Float32[Array, "T T"]
     g_by_key: Float32[Array, "T+1 T"]
     g_positions: Float32[Array, "C T"]
 
@@ -175,8 +177,6 @@ class HeadSums(NamedTuple):
     keys_2: Float32[Array, "H R dh"]
     values_2: Float32[Array, "H R dh"]
     positions: Float32[Array, "H*T+1 d"]
-    position_keys: Float32[Array, "H P dh"]
-    position_values: Float32[Array, "H P dh"]
     Q2: Float32[Array, "H d dh"]
     O2: Float32[Array, "H dh d"]
     W_in: Float32[Array, "d h"]

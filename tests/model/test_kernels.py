@@ -98,6 +98,20 @@ def test_collect_is_the_transpose_of_spread():
     ]
 
 
+def test_compiled_sums_over_rows_and_over_positions_are_those_of_tensors():
+    """Numbers of one source, in some columns of others that stay."""
+    generator = torch.Generator().manual_seed(2)
+    tokens = torch.randint(0, 5, (3, 4), generator=generator)
+    amounts, rows = torch.randn(3, 9, generator=generator), torch.randn(3, 20, generator=generator)
+    expected_rows, expected_amounts = rows.clone(), amounts.clone()
+    expected_rows[:, 9:18] = spread(amounts[:, 5:], tokens, 9)
+    numba_functions.spread(amounts.numpy(), tokens.numpy(), rows.numpy(), 5, 9, 9)
+    torch.testing.assert_close(rows, expected_rows, rtol=0, atol=0)
+    expected_amounts[:, 1:5] = collect(rows[:, 9:18], tokens)
+    numba_functions.collect(rows.numpy(), tokens.numpy(), amounts.numpy(), 9, 1, 9)
+    torch.testing.assert_close(amounts, expected_amounts, rtol=0, atol=0)
+
+
 def test_double_precision_and_a_missing_compiler_fall_back_to_tensor_operations(monkeypatch):
     paper = PRESETS["paper"]
     assert type(kernels_for(paper, CPU, stacked=True)) is CompiledKernels

@@ -315,7 +315,7 @@ def layer_1_backward(chunk, tokens, g_table):
             if q == T - 1:  # `=`
                 for k in range(T):
                     g_row[k] += g_of_equals[k]
-            add_query(chunk.attention_1[b * T + q], q, sequence, g_by_key, g_table)
+            add_query(chunk.attention_1[b * T + q], g_row, q, sequence, g_by_key, g_table)
         add_keys(sequence, g_by_key, g_positions)
     add_query_positions(g_positions, g_table)
 
@@ -326,13 +326,12 @@ def layer_1_backward(chunk, tokens, g_table):
 
 
 @inlined
-def add_query(weights, q, sequence, g_by_key, g_table):
+def add_query(weights, g_row, q, sequence, g_by_key, g_table):
     """Adds the gradient of a query's scores to the row of its token, and writes it into the column of `g_by_key`.
 
-    The gradient of its weights is in the last row of `g_by_key`, which no key has.
+    `g_row` is the gradient of its weights, and then that of its scores.
     """
-    T = len(sequence)
-    g_row, K, mean = g_by_key[T], len(g_table) - T, np.float32(0)
+    T, K, mean = len(sequence), len(g_table) - len(sequence), np.float32(0)
     for k in range(T):
         mean += weights[k] * g_row[k]
     of_query_token, query_token_at = g_table[sequence[q]], g_table[sequence[q], K:]
@@ -369,7 +368,8 @@ def add_query_positions(g_positions, g_table):
             of_query_position[key] += g_positions[key, q]
 
 
-# For traces, whose `usage` (B, 3C + 1) says how much `=` uses of each row of the tables (`table.Activations`).
+# For all C rows of a table at once: in traces, whose `usage` (B, 3C + 1) says how much `=` uses of each row of the
+# tables (`table.Activations`), and with several heads.
 
 
 @fast
@@ -387,6 +387,20 @@ def spread(amounts, tokens, usage, source, target, C):
         for k in range(T):
             of_rows[sequence[k]] += of_positions[k]
             of_position_rows[k] = of_positions[k]
+
+
+@fast
+def collect(rows, tokens, numbers, source, target, C):
+    """Writes into numbers[:, target : target + T] the sum of the two numbers that `rows` has for each position.
+
+    They are that of its token and its own, in rows[:, source : source + C].
+    """
+    B, T = tokens.shape
+    for b in range(B):
+        of_rows, of_positions, sequence = rows[b, source:], numbers[b, target:], tokens[b]
+        of_position_rows = of_rows[C - T :]
+        for k in range(T):
+            of_positions[k] = of_rows[sequence[k]] + of_position_rows[k]
 
 
 @fast

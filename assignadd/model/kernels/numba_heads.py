@@ -8,12 +8,11 @@ A table of layer 2's scores would have H (H C + 1) rows of (1 + H) C numbers: fo
 step itself. So each head of layer 2 has its query, and the keys and values of the (1 + H) C rows that a key is made of,
 which are narrow:
 
-    scores_2 = queries_2 keys_2^T, of the (1 + H) T rows that a sequence has, and as much for the copies in each key
-    read_2 = amounts_2 values_2, and read_2 W_O is added to the residual
+    scores of rows = queries_2 keys_2^T, of which each position has two from each source of a key (`collect`)
+    read_2 = used values_2, with how much is used of each row (`spread`), and read_2 W_O is added to the residual
 
-Each of these is a product with the rows of positions, which all sequences share, and a sum over the rows of a
-sequence's tokens. For batches of 512 of the paper's task, two heads of 64 take 1.4 times the multiplications of one
-head, four of 32 1.6 times.
+These products are with all rows: sums over the rows of a sequence's tokens, as with one head, take longer where rows
+are narrow.
 
 `cpu_arrays` says what every array is (`HeadTables`, `HeadChunk`, `HeadSums`); names and shapes are those of
 `numba_functions` and `numba_step`. A loop over h is over the heads of layer 1, one over g over those of layer 2.
@@ -21,18 +20,16 @@ head, four of 32 1.6 times.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-from numba import types
 
-from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
+from assignadd.model.kernels.blas import add_dot, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
     add,
     add_keys,
     add_query,
     add_query_positions,
     clear,
+    collect,
     copy,
     factors_of,
     fast,
@@ -40,8 +37,9 @@ from assignadd.model.kernels.numba_functions import (
     inner,
     layer_1,
     softmax,
+    spread,
 )
-from assignadd.model.kernels.numba_vectors import MATRIX, SUMS, TABLE, TOKENS, WEIGHTS, add_rows, transpose
+from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, add_small_product, transpose
 
 
 @inner
@@ -69,30 +67,12 @@ def write_tables(model, thread):
     for g in range(thread.number, H, thread.n_threads):
         dot(key_rows, weights.K2[g], tables.keys_2[g])
         dot(key_rows, weights.V2[g], tables.values_2[g])
-        take_positions(tables.keys_2[g], C, tables.position_keys[g])
-        take_positions(tables.values_2[g], C, tables.position_values[g])
+        transpose(tables.keys_2[g], tables.keys_2_T[g])
     if thread.number == thread.n_threads - 1:
-        take_positions(outputs_1, C, tables.positions[: H * T])
+        for h in range(H):
+            copy(outputs_1[h * C + K : h * C + C], tables.positions[h * T : h * T + T])
         copy(constant, tables.positions[H * T :])
     wait_for_all(thread)
-
-
-@inner
-def take_positions(rows, C, of_positions):
-    """Copies the rows of positions, the last of every C `rows`, into `of_positions`."""
-    sources = len(rows) // C
-    T = len(of_positions) // sources
-    for source in range(sources):
-        copy(rows[source * C + C - T : source * C + C], of_positions[source * T : source * T + T])
-
-
-@inner
-def put_positions(of_positions, C, rows):
-    """Copies the rows of positions back to where `take_positions` takes them from."""
-    sources = len(rows) // C
-    T = len(of_positions) // sources
-    for source in range(sources):
-        copy(of_positions[source * T : source * T + T], rows[source * C + C - T : source * C + C])
 
 
 @inner
@@ -104,7 +84,7 @@ def transpose_tables(model):
     for g in range(len(weights.Q2)):
         transpose(weights.Q2[g], tables.Q2_T[g])
         transpose(weights.O2[g], tables.O2_T[g])
-        transpose(tables.position_values[g], tables.position_values_T[g])
+        transpose(tables.values_2[g], tables.values_2_T[g])
 
 
 @inner
@@ -114,153 +94,154 @@ def attend(model, chunk, tokens):
     n, T = tokens.shape
     H, C = len(tables.scores_1), tables.scores_1.shape[1]
     amounts_1, resid_pre, resid_mid = chunk.amounts_1[:n], chunk.resid_pre[:n], chunk.resid_mid[:n]
+    of_rows = chunk.of_rows[:n]
     for h in range(H):
         layer_1(tables.scores_1[h], tables.factors_1[h], tokens, chunk.attention_1[h], amounts_1, h * T)
+    # The residual of `=`: from the positions and the constant, then from the tokens.
     dot(amounts_1, tables.positions, resid_pre)
-    add_sources(SUMS, tables.rows[C:], C, tokens, amounts_1, resid_pre)
+    for h in range(H):
+        add_rows(SUMS, tables.rows[C + h * C : C + h * C + C], tokens, amounts_1, h * T, resid_pre)
     for g in range(H):
-        queries, scores = chunk.queries_2[g][:n], chunk.scores_2[g][:n]
-        gemm(scale, resid_pre, weights.Q2[g], 0, queries)
-        dot(queries, tables.position_keys[g].T, scores)
-        add_sources(WEIGHTS, tables.keys_2[g], C, tokens, scores, queries)
-    layer_2(chunk.attention_1, chunk.scores_2, chunk.amounts_2, n)
+        gemm(scale, resid_pre, weights.Q2[g], 0, chunk.queries_2[g][:n])
+        dot(chunk.queries_2[g][:n], tables.keys_2_T[g], of_rows)
+        collect_sources(of_rows, tokens, chunk.scores_2[g], C)
+    layer_2(chunk.attention_1, chunk.pattern_T, chunk.scores_2, chunk.amounts_2, n)
     copy(resid_pre, resid_mid)
     for g in range(H):
-        amounts, read = chunk.amounts_2[g][:n], chunk.read_2[g][:n]
-        dot(amounts, tables.position_values[g], read)
-        add_sources(SUMS, tables.values_2[g], C, tokens, amounts, read)
-        add_dot(read, weights.O2[g], resid_mid)
+        spread_sources(chunk.amounts_2[g], tokens, of_rows, C)
+        dot(of_rows, tables.values_2[g], chunk.read_2[g][:n])
+        add_dot(chunk.read_2[g][:n], weights.O2[g], resid_mid)
 
 
 @inner
 def attend_backward(model, chunk, sums, tokens, beta):
     """Adds the gradients by way of `resid_mid` to the sums (`beta` 1), or writes them (`beta` 0)."""
-    tables, scale, n = model.tables, model.scale, len(tokens)
+    tables, scale = model.tables, model.scale
+    n, T = tokens.shape
     H, C = len(tables.scores_1), tables.scores_1.shape[1]
-    amounts_1, resid_pre = chunk.amounts_1[:n], chunk.resid_pre[:n]
-    g_resid, g_amounts_1 = chunk.g_resid[:n], chunk.g_amounts_1[:n]
+    amounts_1, g_amounts_1 = chunk.amounts_1[:n], chunk.g_amounts_1[:n]
+    g_resid, of_rows = chunk.g_resid[:n], chunk.of_rows[:n]
     if beta == 0:  # to these, sequences are added one by one; products write the others
         clear(sums.equal_rows)
         for h in range(H):
             clear(sums.scores_1[h])
-            clear(sums.keys_2[h])
-            clear(sums.values_2[h])
     # resid_mid = resid_pre + read_2 O2, and read_2 is the sum of the values, each times its amount.
     for g in range(H):
-        amounts, g_amounts = chunk.amounts_2[g][:n], chunk.g_amounts_2[g][:n]
         read, g_read = chunk.read_2[g][:n], chunk.g_read_2[g][:n]
         gemm(1, read.T, g_resid, beta, sums.O2[g])
         dot(g_resid, tables.O2_T[g], g_read)
-        dot(g_read, tables.position_values_T[g], g_amounts)
-        add_sources(WEIGHTS, tables.values_2[g], C, tokens, g_amounts, g_read)
-        gemm(1, amounts.T, g_read, beta, sums.position_values[g])
-        add_sources(TABLE, sums.values_2[g], C, tokens, amounts, g_read)
-    layer_2_backward(chunk.attention_1, chunk.amounts_2, chunk.g_amounts_2, chunk.g_scores_2, n)
+        dot(g_read, tables.values_2_T[g], of_rows)
+        collect_sources(of_rows, tokens, chunk.g_amounts_2[g], C)
+        spread_sources(chunk.amounts_2[g], tokens, of_rows, C)
+        gemm(1, of_rows.T, g_read, beta, sums.values_2[g])
+    layer_2_backward(chunk.attention_1, chunk.pattern_T, chunk.amounts_2, chunk.g_amounts_2, chunk.g_scores_2, n)
     # Scores are products of queries, which resid_pre Q2 are, and keys.
     for g in range(H):
-        queries, g_queries, g_scores = chunk.queries_2[g][:n], chunk.g_queries_2[g][:n], chunk.g_scores_2[g][:n]
-        dot(g_scores, tables.position_keys[g], g_queries)
-        add_sources(SUMS, tables.keys_2[g], C, tokens, g_scores, g_queries)
-        gemm(1, g_scores.T, queries, beta, sums.position_keys[g])
-        add_sources(TABLE, sums.keys_2[g], C, tokens, g_scores, queries)
-        gemm(scale, resid_pre.T, g_queries, beta, sums.Q2[g])
+        queries, g_queries = chunk.queries_2[g][:n], chunk.g_queries_2[g][:n]
+        spread_sources(chunk.g_scores_2[g], tokens, of_rows, C)
+        dot(of_rows, tables.keys_2[g], g_queries)
+        gemm(1, of_rows.T, queries, beta, sums.keys_2[g])
+        gemm(scale, chunk.resid_pre[:n].T, g_queries, beta, sums.Q2[g])
         gemm(scale, g_queries, tables.Q2_T[g], 1, g_resid)  # now by resid_pre
     # resid_pre is the sum of the rows that layer 1 writes, each times its amount, and the constant.
     dot(g_resid, tables.positions_T, g_amounts_1)
-    add_sources(WEIGHTS, tables.rows[C:], C, tokens, g_amounts_1, g_resid)
     gemm(1, amounts_1.T, g_resid, beta, sums.positions)
-    add_sources(TABLE, sums.equal_rows, C, tokens, amounts_1, g_resid)
+    for h in range(H):
+        add_rows(WEIGHTS, tables.rows[C + h * C : C + h * C + C], tokens, g_amounts_1, h * T, g_resid)
+        add_rows(TABLE, sums.equal_rows[h * C : h * C + C], tokens, amounts_1, h * T, g_resid)
     for h in range(H):
         layer_1_backward(chunk, h, tokens, sums.scores_1[h])
 
 
-@partial(compiled, signature=types.void(types.intp, MATRIX, types.intp, TOKENS, MATRIX, MATRIX))
-def add_sources(to, table, C, tokens, weights, sums):
-    """Does `add_rows` for every source, which has C rows of the table and T columns of the weights."""
+@inner
+def collect_sources(of_rows, tokens, numbers, C):
+    """Writes for every position its number from each source of a key, (n, P), from those of all rows, (n, R)."""
     T = tokens.shape[1]
-    for source in range(weights.shape[1] // T):
-        add_rows(to, table[source * C : source * C + C], tokens, weights, source * T, sums)
+    for source in range(of_rows.shape[1] // C):
+        collect(of_rows, tokens, numbers, source * C, source * T, C)
+
+
+@inner
+def spread_sources(numbers, tokens, of_rows, C):
+    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect_sources` transposed."""
+    T = tokens.shape[1]
+    for source in range(of_rows.shape[1] // C):
+        spread(numbers, tokens, of_rows, source * T, source * C, C)
 
 
 @fast
-def layer_2(attention_1, scores, amounts, n):
+def layer_2(attention_1, pattern_T, scores, amounts, n):
     """Writes, for n sequences and every head, how much `=` reads of each position's embedding and of its copies."""
     H, T = len(scores), attention_1.shape[2]
     for b in range(n):
+        weights = amounts[:, b, :T]
+        with_copies(attention_1, pattern_T, scores, b, weights)
         for g in range(H):
-            score, amount = scores[g, b], amounts[g, b]
-            weights = amount[:T]
-            with_copies(attention_1, score, b, weights)
-            softmax(weights)
-            pass_on(attention_1, weights, b, amount)
+            softmax(amounts[g, b, :T])
+        pass_on(attention_1, weights, b, amounts)
 
 
 @fast
-def layer_2_backward(attention_1, amounts, g_amounts, g_scores, n):
+def layer_2_backward(attention_1, pattern_T, amounts, g_amounts, g_scores, n):
     """Writes the gradient of `layer_2`'s scores from that of its amounts: the same passes over layer 1's attention."""
     H, T = len(amounts), attention_1.shape[2]
     for b in range(n):
+        g_weights = g_scores[:, b, :T]
+        with_copies(attention_1, pattern_T, g_amounts, b, g_weights)
         for g in range(H):
-            weights, g_score = amounts[g, b], g_scores[g, b]
-            g_weights = g_score[:T]
-            with_copies(attention_1, g_amounts[g, b], b, g_weights)
-            mean = np.float32(0)
+            weights, g_score, mean = amounts[g, b], g_scores[g, b], np.float32(0)
             for q in range(T):
-                mean += g_weights[q] * weights[q]
+                mean += g_score[q] * weights[q]
             for q in range(T):
-                g_weights[q] = weights[q] * (g_weights[q] - mean)
-            pass_on(attention_1, g_weights, b, g_score)
+                g_score[q] = weights[q] * (g_score[q] - mean)
+        pass_on(attention_1, g_weights, b, g_scores)
 
 
 @inlined
-def with_copies(attention_1, numbers, b, totals):
-    """totals[q] = numbers[q] + what key q has of each head's copies: its attention times their numbers, (1 + H) T."""
-    H, T = len(attention_1), attention_1.shape[2]
-    for q in range(T):
-        totals[q] = numbers[q]
-    for h in range(H):
-        of_copies = numbers[(1 + h) * T :]
+def with_copies(attention_1, pattern_T, numbers, b, totals):
+    """Writes for every head and key q, (H, T), its number and, by q's attention, those of what layer 1 copies into it.
+
+    The `numbers` (H, n, P) are those of T positions, then of what each head of layer 1 copies from there.
+    """
+    H, T = totals.shape
+    for g in range(H):
         for q in range(T):
-            pattern, total = attention_1[h, b * T + q], np.float32(0)
-            for k in range(T):
-                total += pattern[k] * of_copies[k]
-            totals[q] += total
+            totals[g, q] = numbers[g, b, q]
+    for h in range(H):
+        transpose(attention_1[h][b * T : b * T + T], pattern_T)
+        add_small_product(numbers[:, b, (1 + h) * T : (2 + h) * T], pattern_T, totals)
 
 
 @inlined
 def pass_on(attention_1, weights, b, amounts):
-    """amounts[(1 + h) T + k] = the sum over the keys q of weights[q] times head h's attention from q to k."""
-    H, T = len(attention_1), attention_1.shape[2]
+    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`."""
+    H, T = weights.shape
     for h in range(H):
-        of_copies = amounts[(1 + h) * T :]
-        for k in range(T):
-            of_copies[k] = 0
-        for q in range(T):
-            pattern, weight = attention_1[h, b * T + q], weights[q]
+        of_copies = amounts[:, b, (1 + h) * T : (2 + h) * T]
+        for g in range(H):
             for k in range(T):
-                of_copies[k] += weight * pattern[k]
+                of_copies[g, k] = 0
+        add_small_product(weights, attention_1[h][b * T : b * T + T], of_copies)
 
 
 @fast
 def layer_1_backward(chunk, h, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of the score table of head h of layer 1, (C, C)."""
     B, T = tokens.shape
-    H, g_by_key, g_positions = len(chunk.attention_1), chunk.g_by_key, chunk.g_positions
+    g_by_key, g_positions, g_pattern = chunk.g_by_key, chunk.g_positions, chunk.g_pattern
     clear(g_by_key)
     clear(g_positions)
-    g_row, first = g_by_key[T], (1 + h) * T
+    first, last = (1 + h) * T, (2 + h) * T
     for b in range(B):
-        g_of_equals = chunk.g_amounts_1[b, h * T :]  # by what layer 1 writes into `=` itself
+        # A weight passes copies on to each head of layer 2, adds their scores to that of q, and writes into `=`.
+        clear(g_pattern)
+        add_small_product(chunk.amounts_2[:, b, :T].T, chunk.g_amounts_2[:, b, first:last], g_pattern)
+        add_small_product(chunk.g_scores_2[:, b, :T].T, chunk.scores_2[:, b, first:last], g_pattern)
+        g_of_equals, of_equals = chunk.g_amounts_1[b, h * T :], g_pattern[T - 1]
+        for k in range(T):
+            of_equals[k] += g_of_equals[k]
         for q in range(T):
-            for k in range(T):
-                g_row[k] = g_of_equals[k] if q == T - 1 else np.float32(0)
-            # A weight passes copies on to each head of layer 2, and adds their scores to that of q.
-            for g in range(H):
-                weight, g_score = chunk.amounts_2[g, b, q], chunk.g_scores_2[g, b, q]
-                g_passed_on, copied_scores = chunk.g_amounts_2[g, b, first:], chunk.scores_2[g, b, first:]
-                for k in range(T):
-                    g_row[k] += weight * g_passed_on[k] + g_score * copied_scores[k]
-            add_query(chunk.attention_1[h, b * T + q], q, tokens[b], g_by_key, g_table)
+            add_query(chunk.attention_1[h, b * T + q], g_pattern[q], q, tokens[b], g_by_key, g_table)
         add_keys(tokens[b], g_by_key, g_positions)
     add_query_positions(g_positions, g_table)
 
@@ -279,9 +260,6 @@ def write_gradients(model, thread, gradients):
     g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : C + H * C], g_tables.rows[: C + H * C]
     g_equal_rows, g_constant = sums.equal_rows[: H * C], sums.equal_rows[H * C :]
     for g in range(thread.number, H, thread.n_threads):
-        # The rows of positions, whose gradients `attend_backward` adds up apart.
-        put_positions(sums.position_keys[g], C, sums.keys_2[g])
-        put_positions(sums.position_values[g], C, sums.values_2[g])
         dot(key_rows.T, sums.keys_2[g], grads.K2[g])
         dot(key_rows.T, sums.values_2[g], grads.V2[g])
         copy(sums.Q2[g], grads.Q2[g])
@@ -296,7 +274,8 @@ def write_gradients(model, thread, gradients):
         for g in range(H):
             gemm(1, sums.keys_2[g], weights.K2[g].T, 0 if g == 0 else 1, g_key_rows)
             add_dot(sums.values_2[g], weights.V2[g].T, g_key_rows)
-        put_positions(sums.positions[: H * T], C, g_equal_rows)
+        for h in range(H):  # the rows of positions, whose gradients `attend_backward` adds up apart
+            copy(sums.positions[h * T : h * T + T], g_equal_rows[h * C + K : h * C + C])
         copy(sums.positions[H * T :], g_constant)
         add(g_outputs_1, g_equal_rows, g_outputs_1)
         # E_= + P_=, so it is added to both: the row of `=` and that of the last position.

@@ -21,7 +21,7 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic, models, register_model
 
-from assignadd.model.kernels.blas import BYTES, IN_PYTHON, compiled
+from assignadd.model.kernels.blas import ANY_ORDER, BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
 _REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
@@ -213,6 +213,32 @@ def add_rows(to, table, tokens, weights, first, sums):
             offset += BYTES * FEW
         while offset < width:
             _add_vector(to, vector_at(sum_at + offset, 1), sum_at + offset, table_at + offset, width, sequence, amounts)
+            offset += BYTES
+
+
+@partial(compiled, signature=types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER), forceinline=True)
+def add_small_product(a, b, out):
+    """out += a @ b, for matrices so small that a call of BLAS takes longer; rows of `b` and `out` are contiguous."""
+    rows, inner = a.shape
+    if b.shape[0] != inner or out.shape != (rows, b.shape[1]):
+        raise ValueError("the shapes of a matrix product do not fit")
+    if IN_PYTHON:
+        out += a @ b
+        return
+    width, b_at = BYTES * b.shape[1], np.intp(b.ctypes.data)
+    for i in range(rows):
+        row, out_at, offset = a[i], np.intp(out.ctypes.data) + i * out.strides[0], 0
+        while offset <= width - BYTES * FEW:
+            total = vector_at(out_at + offset, FEW)
+            for j in range(inner):
+                total = plus_scaled(total, row[j], vector_at(b_at + j * b.strides[0] + offset, total))
+            write(total, out_at + offset)
+            offset += BYTES * FEW
+        while offset < width:
+            number = vector_at(out_at + offset, 1)
+            for j in range(inner):
+                number = plus_scaled(number, row[j], vector_at(b_at + j * b.strides[0] + offset, number))
+            write(number, out_at + offset)
             offset += BYTES
 
 
