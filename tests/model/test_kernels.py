@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.cpu_step import Update
-from assignadd.model.kernels import kernels_for, numba_functions, numba_step
+from assignadd.model.kernels import kernels_for, numba_functions, numba_heads, numba_step
 from assignadd.model.kernels.numba_functions import CompiledKernels
 from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.task.sampler import Sampler
@@ -98,18 +98,15 @@ def test_collect_is_the_transpose_of_spread():
     ]
 
 
-def test_compiled_sums_over_rows_and_over_positions_are_those_of_tensors():
-    """Numbers of one source, in some columns of others that stay."""
+def test_compiled_sums_over_the_rows_of_several_sources_are_those_of_tensors():
     generator = torch.Generator().manual_seed(2)
     tokens = torch.randint(0, 5, (3, 4), generator=generator)
-    amounts, rows = torch.randn(3, 9, generator=generator), torch.randn(3, 20, generator=generator)
-    expected_rows, expected_amounts = rows.clone(), amounts.clone()
-    expected_rows[:, 9:18] = spread(amounts[:, 5:], tokens, 9)
-    numba_functions.spread(amounts.numpy(), tokens.numpy(), rows.numpy(), 5, 9, 9)
-    torch.testing.assert_close(rows, expected_rows, rtol=0, atol=0)
-    expected_amounts[:, 1:5] = collect(rows[:, 9:18], tokens)
-    numba_functions.collect(rows.numpy(), tokens.numpy(), amounts.numpy(), 9, 1, 9)
-    torch.testing.assert_close(amounts, expected_amounts, rtol=0, atol=0)
+    numbers, rows = torch.randn(3, 12, generator=generator), torch.full((3, 27), torch.nan)
+    numba_heads.spread(numbers.numpy(), tokens.numpy(), rows.numpy(), 9)
+    expected = spread(numbers.view(3, 3, 4), tokens.unsqueeze(1), 9)
+    torch.testing.assert_close(rows.view(3, 3, 9), expected)
+    numba_heads.collect(rows.numpy(), tokens.numpy(), numbers.numpy(), 9)
+    torch.testing.assert_close(numbers.view(3, 3, 4), collect(expected, tokens.unsqueeze(1)))
 
 
 def test_double_precision_and_a_missing_compiler_fall_back_to_tensor_operations(monkeypatch):

@@ -368,8 +368,7 @@ def add_query_positions(g_positions, g_table):
             of_query_position[key] += g_positions[key, q]
 
 
-# For all C rows of a table at once: in traces, whose `usage` (B, 3C + 1) says how much `=` uses of each row of the
-# tables (`table.Activations`), and with several heads.
+# For traces, whose `usage` (B, 3C + 1) says how much `=` uses of each row of the tables (`table.Activations`).
 
 
 @fast
@@ -387,20 +386,6 @@ def spread(amounts, tokens, usage, source, target, C):
         for k in range(T):
             of_rows[sequence[k]] += of_positions[k]
             of_position_rows[k] = of_positions[k]
-
-
-@fast
-def collect(rows, tokens, numbers, source, target, C):
-    """Writes into numbers[:, target : target + T] the sum of the two numbers that `rows` has for each position.
-
-    They are that of its token and its own, in rows[:, source : source + C].
-    """
-    B, T = tokens.shape
-    for b in range(B):
-        of_rows, of_positions, sequence = rows[b, source:], numbers[b, target:], tokens[b]
-        of_position_rows = of_rows[C - T :]
-        for k in range(T):
-            of_positions[k] = of_rows[sequence[k]] + of_position_rows[k]
 
 
 @fast

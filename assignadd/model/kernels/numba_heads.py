@@ -29,7 +29,6 @@ from assignadd.model.kernels.numba_functions import (
     add_query,
     add_query_positions,
     clear,
-    collect,
     copy,
     factors_of,
     fast,
@@ -37,7 +36,6 @@ from assignadd.model.kernels.numba_functions import (
     inner,
     layer_1,
     softmax,
-    spread,
 )
 from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, add_small_product, transpose
 
@@ -104,11 +102,11 @@ def attend(model, chunk, tokens):
     for g in range(H):
         gemm(scale, resid_pre, weights.Q2[g], 0, chunk.queries_2[g][:n])
         dot(chunk.queries_2[g][:n], tables.keys_2_T[g], of_rows)
-        collect_sources(of_rows, tokens, chunk.scores_2[g], C)
+        collect(of_rows, tokens, chunk.scores_2[g], C)
     layer_2(chunk.attention_1, chunk.pattern_T, chunk.scores_2, chunk.amounts_2, n)
     copy(resid_pre, resid_mid)
     for g in range(H):
-        spread_sources(chunk.amounts_2[g], tokens, of_rows, C)
+        spread(chunk.amounts_2[g], tokens, of_rows, C)
         dot(of_rows, tables.values_2[g], chunk.read_2[g][:n])
         add_dot(chunk.read_2[g][:n], weights.O2[g], resid_mid)
 
@@ -131,14 +129,14 @@ def attend_backward(model, chunk, sums, tokens, beta):
         gemm(1, read.T, g_resid, beta, sums.O2[g])
         dot(g_resid, tables.O2_T[g], g_read)
         dot(g_read, tables.values_2_T[g], of_rows)
-        collect_sources(of_rows, tokens, chunk.g_amounts_2[g], C)
-        spread_sources(chunk.amounts_2[g], tokens, of_rows, C)
+        collect(of_rows, tokens, chunk.g_amounts_2[g], C)
+        spread(chunk.amounts_2[g], tokens, of_rows, C)
         gemm(1, of_rows.T, g_read, beta, sums.values_2[g])
     layer_2_backward(chunk.attention_1, chunk.pattern_T, chunk.amounts_2, chunk.g_amounts_2, chunk.g_scores_2, n)
     # Scores are products of queries, which resid_pre Q2 are, and keys.
     for g in range(H):
         queries, g_queries = chunk.queries_2[g][:n], chunk.g_queries_2[g][:n]
-        spread_sources(chunk.g_scores_2[g], tokens, of_rows, C)
+        spread(chunk.g_scores_2[g], tokens, of_rows, C)
         dot(of_rows, tables.keys_2[g], g_queries)
         gemm(1, of_rows.T, queries, beta, sums.keys_2[g])
         gemm(scale, chunk.resid_pre[:n].T, g_queries, beta, sums.Q2[g])
@@ -153,20 +151,38 @@ def attend_backward(model, chunk, sums, tokens, beta):
         layer_1_backward(chunk, h, tokens, sums.scores_1[h])
 
 
-@inner
-def collect_sources(of_rows, tokens, numbers, C):
-    """Writes for every position its number from each source of a key, (n, P), from those of all rows, (n, R)."""
-    T = tokens.shape[1]
-    for source in range(of_rows.shape[1] // C):
-        collect(of_rows, tokens, numbers, source * C, source * T, C)
+@fast
+def collect(of_rows, tokens, numbers, C):
+    """Writes for every position its number from each source of a key, (n, P), from those of all rows, (n, R).
+
+    It is the number of the position's token plus that of the position.
+    """
+    n, T = tokens.shape
+    for b in range(n):
+        rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
+        for source in range(len(rows) // C):
+            of_source, of_position_rows = rows[source * C :], rows[(source + 1) * C - T :]
+            for k in range(T):
+                of_positions[source * T + k] = of_source[sequence[k]] + of_position_rows[k]
 
 
-@inner
-def spread_sources(numbers, tokens, of_rows, C):
-    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect_sources` transposed."""
-    T = tokens.shape[1]
-    for source in range(of_rows.shape[1] // C):
-        spread(numbers, tokens, of_rows, source * T, source * C, C)
+@fast
+def spread(numbers, tokens, of_rows, C):
+    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect` transposed.
+
+    Sources are in the inner loop: a sequence has many PADs, and one sum would have to wait for the last one.
+    """
+    n, T = tokens.shape
+    for b in range(n):
+        rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
+        for row in range(len(rows)):
+            rows[row] = 0
+        for k in range(T):
+            of_token, of_position = rows[sequence[k] :], rows[C - T + k :]
+            for source in range(len(rows) // C):
+                number = of_positions[source * T + k]
+                of_token[source * C] += number
+                of_position[source * C] = number
 
 
 @fast
