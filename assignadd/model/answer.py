@@ -70,33 +70,36 @@ def _with_attention(block: Block, rows: Float[Tensor, "rows d"], at_positions: A
     H, d, dh = attn.W_Q.shape
     x = at_positions(rows)
     if H == 1 and dh >= d:  # b_K is not read: it adds the same to the scores of all keys
-        W_K, W_O = attn.W_K[0].T, attn.W_O[0]
+        W_K, W_O = attn.W_K[0].T / math.sqrt(dh), attn.W_O[0]
         q = at_positions(plus_bias(normal @ (attn.W_Q[0] @ W_K), _times(attn.b_Q, W_K)))
         k = x if normal is rows else at_positions(normal)
         v = at_positions(plus_bias(normal @ (attn.W_V[0] @ W_O), _times(attn.b_V, W_O)))
-        return plus_bias(x + _attended(q, k, v, dh), attn.b_O)
+        return plus_bias(x + _attended(q, k, v), attn.b_O)
 
-    def of_heads(W: Tensor, bias: Tensor | None) -> Float[Tensor, "BH T dh"]:
-        """The product with a weight (H, d, dh) at every position."""
-        product = plus_bias(normal @ W.transpose(0, 1).flatten(1), None if bias is None else bias.flatten())
-        return at_positions(product).unflatten(-1, (H, dh)).transpose(1, 2).flatten(0, 1)
+    def of_heads(W: Tensor, bias: Tensor | None, scale: float = 1.0) -> tuple[Tensor, ...]:
+        """The product of every position with the weight of each head, (B, T, dh), times a number."""
+        offset = None if bias is None else bias.flatten() * scale
+        product = plus_bias(normal @ (W.transpose(0, 1).flatten(1) * scale), offset)  # (rows, H dh)
+        return at_positions(product).unflatten(-1, (H, dh)).unbind(2)
 
-    q, k, v = (of_heads(*of) for of in ((attn.W_Q, attn.b_Q), (attn.W_K, attn.b_K), (attn.W_V, attn.b_V)))
-    z = _attended(q, k, v, dh).unflatten(0, (-1, H)).transpose(1, 2).flatten(2)  # (B, T, H dh)
-    return x + plus_bias(z @ attn.W_O.flatten(0, 1), attn.b_O)
+    queries = of_heads(attn.W_Q, attn.b_Q, scale=1 / math.sqrt(dh))
+    keys, values = of_heads(attn.W_K, attn.b_K), of_heads(attn.W_V, attn.b_V)
+    for q, k, v, W_O in zip(queries, keys, values, attn.W_O, strict=True):
+        x = x + _attended(q, k, v) @ W_O
+    return plus_bias(x, attn.b_O)
 
 
 def _attended(
-    q: Float[Tensor, "BH T e"], k: Float[Tensor, "BH T e"], v: Float[Tensor, "BH T f"], dh: int
-) -> Float[Tensor, "BH T f"]:
-    """The values, weighted by causal attention.
+    q: Float[Tensor, "B T e"], k: Float[Tensor, "B T e"], v: Float[Tensor, "B T f"]
+) -> Float[Tensor, "B T f"]:
+    """The values of a head, weighted by its causal attention; the queries are divided by sqrt(dh) already.
 
     It is not torch's fused attention, which takes as long, and whose gradients are less exact where a pattern is sharp.
     """
     T = q.shape[1]
     future = torch.full((T, T), -math.inf, dtype=q.dtype).triu(1)
     keys = k.mT.contiguous()  # copied as in the reference transformer
-    scores = torch.baddbmm(future, q, keys, alpha=1 / math.sqrt(dh))  # (B H, T, T)
+    scores = torch.baddbmm(future, q, keys)  # (B, T, T)
     return scores.softmax(-1) @ v
 
 

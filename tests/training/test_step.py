@@ -128,11 +128,15 @@ def test_models_of_a_stack_have_their_own_initial_scale():
     assert torch.equal(narrow, initial_stack(config, [1]).flat[0])
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-def test_drawing_ahead_changes_no_bit(heads, monkeypatch):
+OTHER = replace(CONFIG.model, n_layers=3, n_heads=2, d_head=8, d_mlp=(None, None, 32), norm="layer", biases=True)
+
+
+@pytest.mark.parametrize("model", [CONFIG.model, replace(CONFIG.model, n_heads=2), OTHER])
+def test_drawing_ahead_changes_no_bit(model, monkeypatch):
     """Over several draws, and from a state that was loaded into a group with sequences of later steps."""
-    monkeypatch.setattr("assignadd.training.trainer.SEQUENCES_AHEAD", 5 * CONFIG.optim.batch)
-    config = replace(CONFIG, model=replace(CONFIG.model, n_heads=heads))
+    for name in ("SEQUENCES_AHEAD", "FEWER_AHEAD"):
+        monkeypatch.setattr(f"assignadd.training.trainer.{name}", 5 * CONFIG.optim.batch)
+    config = replace(CONFIG, model=model)
     ahead, plain = group(config=config), group(config=config)
     ahead.advance(13)
     state = {name: t.clone() for name, t in ahead.state().items()}
