@@ -161,9 +161,8 @@ class HeadChunk(NamedTuple):
     g_scores_2: Float32[Array, "H n P"]
     g_queries_2: Float32[Array, "H n dh"]
     g_amounts_1: Float32[Array, "n H*T"]
-    # Memory for layer 1's patterns, and of its backward pass.
+    # Memory for a pattern of layer 1, and of its backward pass.
     pattern_T: Float32[Array, "T T"]
-    g_pattern: Float32[Array, "T T"]
     g_by_key: Float32[Array, "T+1 T"]
     g_positions: Float32[Array, "C T"]
 

@@ -46,7 +46,7 @@ RANGES = {
     "model.n_heads": (1, 64, {}, {}),
     "model.d_model": (1, 4096, {}, {}),
     "model.d_head": (1, 4096, {}, {}),
-    "model.init_scale": (1e-6, 4.0, {}, {}),
+    "model.init_scale": (1e-6, 3.0, {}, {}),
     "optim.lr": (0.0, 10.0, {}, {}),
     "optim.weight_decay": (0.0, 100.0, {}, {}),
     "optim.beta1": (0.0, 0.999999, {}, {}),

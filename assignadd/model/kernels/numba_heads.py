@@ -168,21 +168,18 @@ def collect(of_rows, tokens, numbers, C):
 
 @fast
 def spread(numbers, tokens, of_rows, C):
-    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect` transposed.
-
-    Sources are in the inner loop: a sequence has many PADs, and one sum would have to wait for the last one.
-    """
+    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect` transposed."""
     n, T = tokens.shape
     for b in range(n):
         rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
         for row in range(len(rows)):
             rows[row] = 0
-        for k in range(T):
-            of_token, of_position = rows[sequence[k] :], rows[C - T + k :]
-            for source in range(len(rows) // C):
-                number = of_positions[source * T + k]
-                of_token[source * C] += number
-                of_position[source * C] = number
+        for source in range(len(rows) // C):
+            of_source, of_position_rows = rows[source * C :], rows[(source + 1) * C - T :]
+            of_source_positions = of_positions[source * T :]
+            for k in range(T):
+                of_source[sequence[k]] += of_source_positions[k]
+                of_position_rows[k] = of_source_positions[k]
 
 
 @fast
@@ -244,20 +241,22 @@ def pass_on(attention_1, weights, b, amounts):
 def layer_1_backward(chunk, h, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of the score table of head h of layer 1, (C, C)."""
     B, T = tokens.shape
-    g_by_key, g_positions, g_pattern = chunk.g_by_key, chunk.g_positions, chunk.g_pattern
+    H, g_by_key, g_positions = len(chunk.attention_1), chunk.g_by_key, chunk.g_positions
     clear(g_by_key)
     clear(g_positions)
-    first, last = (1 + h) * T, (2 + h) * T
+    g_row, first = g_by_key[T], (1 + h) * T
     for b in range(B):
-        # A weight passes copies on to each head of layer 2, adds their scores to that of q, and writes into `=`.
-        clear(g_pattern)
-        add_small_product(chunk.amounts_2[:, b, :T].T, chunk.g_amounts_2[:, b, first:last], g_pattern)
-        add_small_product(chunk.g_scores_2[:, b, :T].T, chunk.scores_2[:, b, first:last], g_pattern)
-        g_of_equals, of_equals = chunk.g_amounts_1[b, h * T :], g_pattern[T - 1]
-        for k in range(T):
-            of_equals[k] += g_of_equals[k]
+        g_of_equals = chunk.g_amounts_1[b, h * T :]  # by what layer 1 writes into `=` itself
         for q in range(T):
-            add_query(chunk.attention_1[h, b * T + q], g_pattern[q], q, tokens[b], g_by_key, g_table)
+            for k in range(T):
+                g_row[k] = g_of_equals[k] if q == T - 1 else np.float32(0)
+            # A weight passes copies on to each head of layer 2, and adds their scores to that of q.
+            for g in range(H):
+                weight, g_score = chunk.amounts_2[g, b, q], chunk.g_scores_2[g, b, q]
+                g_passed_on, copied_scores = chunk.g_amounts_2[g, b, first:], chunk.scores_2[g, b, first:]
+                for k in range(T):
+                    g_row[k] += weight * g_passed_on[k] + g_score * copied_scores[k]
+            add_query(chunk.attention_1[h, b * T + q], g_row, q, tokens[b], g_by_key, g_table)
         add_keys(tokens[b], g_by_key, g_positions)
     add_query_positions(g_positions, g_table)
 
