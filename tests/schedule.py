@@ -19,10 +19,11 @@ FIRST = (
     *TOGETHER[0],
     "tests/sweeps/test_cluster.py",
     "tests/sweeps/test_local.py",
-    "tests/cli/test_architectures.py",
+    "tests/test_own_tasks.py",
+    "tests/sweeps/test_scripts.py",
+    "tests/test_binding.py",
     "tests/paper/test_ledger.py",
-    "tests/paper/dynamics/",
-    "tests/test_network.py",
+    "tests/test_article.py",
     "tests/training/test_loop.py",
 )
 

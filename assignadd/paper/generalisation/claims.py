@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from assignadd.dynamics.phases import Curves
 from assignadd.dynamics.trajectory import curves_of
@@ -118,14 +119,16 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
     """
     if not all(name in curves.accuracy for name in names):
         return None
-    steps = curves.steps
-    lowest_by_window = []
-    for begin in steps[steps <= steps[-1] - WINDOW]:
-        is_in_window = (steps >= begin) & (steps <= begin + WINDOW)
-        if steps[is_in_window][-1] - begin >= WINDOW / 2:
-            medians = [float(np.median(curves.accuracy[name][is_in_window])) for name in names]
-            lowest_by_window.append(min(medians))
-    return max(lowest_by_window, default=None)
+    steps, shares = curves.steps, np.stack([curves.accuracy[name] for name in names])  # (sets, evaluations)
+    first = np.flatnonzero(steps <= steps[-1] - WINDOW)  # evaluations at which a window begins
+    beyond = np.searchsorted(steps, steps[first] + WINDOW, side="right")
+    covers_half = steps[beyond - 1] - steps[first] >= WINDOW / 2
+    first, lengths = first[covers_half], (beyond - first)[covers_half]
+    best = []
+    for n in np.unique(lengths):  # windows with the same number of evaluations at once
+        windows = sliding_window_view(shares, n, axis=1)[:, first[lengths == n]]  # (sets, windows, n)
+        best.append(float(np.median(windows, axis=2).min(0).max()))
+    return max(best, default=None)
 
 
 def six_sets_in_best_window(curves: Curves) -> Measured | None:
