@@ -294,6 +294,17 @@ PATCHES = (
           "training/test_schedule.py -k written_out"),
     Patch("literals-later", "training/schedule.py", "LiteralsLater(always, at_first, literals_from)",
           "LiteralsLater(at_first, always, literals_from)", "training/test_schedule.py -k written_out"),
+    Patch("no-own-file", "runs/folder.py", "if trained_with is None:", "if False:", "test_own_tasks.py -k without_one"),
+    Patch("most-of-models", "runs/folder.py", "return len(self.members) * bytes_per_model", "return bytes_per_model",
+          "runs/test_forged.py -k large_run"),
+    Patch("most-of-metrics", "runs/folder.py", "if name == METRICS:\n            return",
+          "if False:\n            return", "runs/test_forged.py -k many_rows"),
+    Patch("most-replaced", "runs/files.py", "path.name, most=MOST_REPLACED", "path.name",
+          "runs/test_destination.py -k own_kind"),
+    Patch("negative-place", "interventions/specification.py", "_FROM_1 = Annotated[int, Meta(ge=0)]",
+          "_FROM_1 = Annotated[int, Meta(ge=-1)]", "interventions/test_specification.py -k name_the_field"),
+    Patch("seed-of-swap", "interventions/specification.py", "and intervention.seed is None and", "and",
+          "interventions/test_specification.py -k same_interventions"),
 )  # fmt: skip
 
 

@@ -199,6 +199,7 @@ def test_a_file_that_has_changed_is_said_in_one_line(files, capsys):
 
 def test_a_file_for_a_run_that_was_trained_without_one_is_said_in_one_line(files, capsys):
     assignadd.train(SMOKE, [0], "plain")
+    capsys.readouterr()  # training that compiles its step says so
     for option, name in (("task", "same.py"), ("network", "recurrent.py")):
         assert main(["measure", "plain", f"--{option}", name]) == 1
         assert one_line(capsys) == f"assignadd: run plain has no {option} of your own; leave {name} out\n"
@@ -206,6 +207,7 @@ def test_a_file_for_a_run_that_was_trained_without_one_is_said_in_one_line(files
 
 def test_another_network_than_that_of_the_run_is_said_in_one_line(files, capsys):
     assignadd.train(SMOKE, [0], "run", network="recurrent.py")
+    capsys.readouterr()
     Path("recurrent.py").write_text(NETWORK_FILE.replace("12", "10").replace("24", "20"))
     assert main(["measure", "run", "--network", "recurrent.py"]) == 1
     assert one_line(capsys).endswith("its text at that time is run/network.txt\n")
