@@ -172,7 +172,7 @@ PATCHES = (
     Patch("keys", "runs/config_json.py", "if key in values:", "if False:", "runs/test_config_json.py"),
     Patch("no-locks", "runs/atomic.py", " and not _python_has_locks():", ":",
           "runs/test_lock.py -k without_locks"),
-    Patch("cell-once", "sweeps/results.py", "places[run.config].pop(member, None)", "places[run.config].get(member)",
+    Patch("cell-once", "sweeps/results.py", "recorded.pop(member)", "recorded.pop(members[0], [])",
           "sweeps/test_local.py -k in_parts"),
     Patch("leftover-of-others", "runs/atomic.py", "if not temporary.exists():", "if False:",
           "sweeps/test_shared.py -k leftover"),

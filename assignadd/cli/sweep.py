@@ -95,7 +95,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         if self.observe is not None:
             sweep = _observed(sweep, self.observe)
         out = self.out or Path("runs") / "sweeps" / f"{sweep.name}-{self.preset}"
-        from assignadd.sweeps.engine import run_sweep
+        from assignadd.sweeps.engine import run_plan
         from assignadd.sweeps.results import TABLE, read_provenance, tally
 
         planned = self.plan(sweep, out)
@@ -105,14 +105,15 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
         if not has_code_of_user(sweep.config):
             note_undefined_measures(sweep.config)
         with showing_sweep(out.name, planned.jobs, self.quiet) as listener:
-            results = run_sweep(sweep, out, planned.machines, listener, self.typed)
+            table = run_plan(planned, listener, self.typed)
         note_versions(read_provenance(out))
-        counts: dict[str, Any] = tally(results, sweep) | {"table": str(out / TABLE)}
+        counts: dict[str, Any] = tally(table, sweep) | {"table": str(out / TABLE)}
+        n_rows = table.select("step").collect().height
         binding = ""  # a task of the user's own has no variables
         if not has_code_of_user(sweep.config):
             binding = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not, "
         lines = [
-            f"{counts['table']}: {counts['models']} models, {results.height:,} rows",
+            f"{counts['table']}: {counts['models']} models, {n_rows:,} rows",
             f"{binding}{counts['diverged']} diverged",
         ]
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))

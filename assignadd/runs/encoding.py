@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import safetensors.torch
 import torch
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 # The most cells of a table that is read: a few kilobytes of Parquet can unpack to any number of them.
 MOST_CELLS = 150_000_000
+# The rows that are compressed together in a table that is written a part at a time.
+ROWS_TOGETHER = 50_000
+# The most bytes at the end of a Parquet file that its metadata take, among them the seal.
+MOST_OF_METADATA = 1 << 20
 # What the seal begins with; the 64 digits of a sha256 follow.
 PREFIX = "assignadd-seal:"
 # What stands in a file until its seal is known: as long as the seal, which then replaces it.
@@ -87,15 +91,34 @@ def check_seal(data: bytes, name: str) -> None:
         raise RunError(f"{name} is damaged or was edited: its seal does not fit")
 
 
-def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
-    """A sealed Parquet file of this table, with the entries of `about` in its metadata.
-
-    It is compressed by zstd, at this level or at the level that Polars chooses.
-    """
+def encode_table(table: polars.DataFrame, about: Mapping[str, str]) -> bytes:
+    """A sealed Parquet file of this table, compressed by zstd, with the entries of `about` in its metadata."""
     file = io.BytesIO()
     metadata = {**about, "seal": BLANK}
-    table.write_parquet(file, compression="zstd", compression_level=level, statistics=False, metadata=metadata)
+    table.write_parquet(file, compression="zstd", statistics=False, metadata=metadata)
     return sealed(file.getvalue())
+
+
+def sink_sealed(table: polars.LazyFrame, file: IO[bytes], level: int) -> None:
+    """Writes a sealed Parquet file of this table into an empty file, a part of the rows at a time.
+
+    It is compressed by zstd at this level. Reading begins at the start of the file afterwards.
+    """
+    table.sink_parquet(
+        file,
+        compression="zstd",
+        compression_level=level,
+        statistics=False,
+        row_group_size=ROWS_TOGETHER,
+        metadata={"seal": BLANK},
+    )
+    file.seek(0)
+    seal = PREFIX + hashlib.file_digest(file, "sha256").hexdigest()
+    start = file.seek(max(0, file.tell() - MOST_OF_METADATA))
+    before, _ = file.read().split(BLANK.encode())
+    file.seek(start + len(before))
+    file.write(seal.encode())
+    file.seek(0)
 
 
 def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[polars.DataFrame, dict[str, str]]:

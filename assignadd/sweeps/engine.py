@@ -33,7 +33,7 @@ from assignadd.runs.files import claim_folder
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import read_manifest
 from assignadd.sweeps.final_tests import SweepObserver
-from assignadd.sweeps.plan import Job, Machines, Sweep, plan
+from assignadd.sweeps.plan import Job, Machines, Plan, Sweep, plan
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Interrupted, Listener, train_run
@@ -88,13 +88,18 @@ def run_sweep(
     machines: Machines = Machines(),  # noqa: B008 (frozen)
     report: Report = lambda job, step: None,
     command: str = "",
-) -> polars.DataFrame:
-    """The table of a sweep, written into the folder `out` once what is missing there is trained.
+) -> polars.LazyFrame:
+    """The table of a sweep, written into the folder `out` once what is missing there is trained, to be read from there.
 
     The same call goes on where an earlier one stopped. `report` is told the step that each job is at, by the job's
     number in the plan; `command` is recorded with the table.
     """
-    planned = plan(sweep, out, machines)
+    return run_plan(plan(sweep, out, machines), report, command)
+
+
+def run_plan(planned: Plan, report: Report = lambda job, step: None, command: str = "") -> polars.LazyFrame:
+    """The table of a planned sweep, as `run_sweep` returns it."""
+    sweep, machines, out = planned.sweep, planned.machines, planned.jobs[0].out
     claim_folder(out, "sweep")
     for job in planned.jobs:
         if job.is_finished:
@@ -110,9 +115,11 @@ def run_sweep(
     else:
         run_local(jobs, machines.device, machines.slots, report_number_in_plan)
     runs = [Run.open(job.path) for job in planned.jobs]
-    table = results_table(runs, sweep)
-    write_results(table, provenance(runs, sweep, command), out / TABLE)
-    return table
+    with results_table(runs, sweep, out) as table:
+        write_results(table, provenance(runs, sweep, command), out / TABLE)
+    import polars  # after all processes were forked
+
+    return polars.scan_parquet(out / TABLE, glob=False)
 
 
 def _check_metrics(path: Path) -> None:

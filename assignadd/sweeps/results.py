@@ -3,28 +3,33 @@ package."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from operator import attrgetter, itemgetter
+from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from assignadd.config import SHORT_NAMES, Config, has_code_of_user
+from assignadd.config import SHORT_NAMES, Config, Member, has_code_of_user
 from assignadd.config.errors import ConfigError, RunError, one_of
 from assignadd.dynamics.phases import BINDING_SET, Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
-from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
+from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, sealed, sink_sealed
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
@@ -40,43 +45,70 @@ TABLE = "table.parquet"
 ROWS_AT_ONCE = 10_000  # as Python's objects a row takes ten times the memory of a row of a table
 
 
-def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
-    """A row per model and evaluation: settings and seed, step, loss, where it diverged, every accuracy and measure."""
-    import polars
+@contextmanager
+def results_table(runs: Sequence[Run], sweep: Sweep, folder: Path) -> Iterator[polars.LazyFrame]:
+    """A row per model and evaluation: settings and seed, step, loss, where it diverged, every accuracy and measure.
 
+    Rows are in the order of the cells and of the steps. They are made a part at a time and stay in a file in `folder`
+    that has no name and ends with the context, so that memory does not depend on the number of models.
+    """
+    import polars
+    from polars.io.plugins import register_io_source
+
+    columns = polars.DataFrame()  # of all parts, whose rows may have different measures
+    ends = [0]  # of the parts in the file
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for part in _parts(runs, sweep):
+            columns = polars.concat([columns, part.clear()], how="diagonal_relaxed")
+            part.write_ipc(file, compression="zstd")
+            ends.append(file.tell())
+
+        def read_parts(*_: Any) -> Iterator[polars.DataFrame]:
+            for start, end in pairwise(ends):
+                file.seek(start)
+                part = polars.read_ipc(io.BytesIO(file.read(end - start)))
+                yield polars.concat([columns, part], how="diagonal_relaxed")
+
+        yield register_io_source(read_parts, schema=columns.schema)
+
+
+def _parts(runs: Sequence[Run], sweep: Sweep) -> Iterator[polars.DataFrame]:
+    """The table of a sweep, some models at a time; a part has the columns of its rows."""
     settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
     column_of_setting = {name: column_of(name) for name in settings}
-    # Rows are in the order of the cells, not of the runs, as the first rows decide the order of the columns: a cell's
-    # place is the number of its configuration, and its number among the cells of that.
-    places = {
-        config: {member: (config_number, number) for number, member in enumerate(members)}
-        for config_number, (config, members) in enumerate(sweep.members.items())
-    }
-    first_place = {run.path: min(filter(None, map(places[run.config].get, run.members))) for run in runs}
-    frames: list[polars.DataFrame] = []
-    rows: list[tuple[tuple[int, int], dict[str, Any]]] = []
-    for run in sorted(runs, key=lambda run: first_place[run.path]):
-        # A model that is not in the sweep, or in a run before, has no place.
-        places_in_run = [places[run.config].pop(member, None) for member in run.members]
-        configs = run.configs
-        for row in run.metrics():
-            place = places_in_run[row["model"]]
-            if place is not None:
-                rows.append((place, _row(row, configs[row["model"]], column_of_setting)))
-        if len(rows) > ROWS_AT_ONCE:
-            frames.append(_frame(rows, column_of_setting.values()))
-            rows = []
+    run_of_model: dict[Config, dict[Member, Run]] = {}  # the first that has it
+    for run in runs:
+        of_config = run_of_model.setdefault(run.config, {})
+        for member in run.members:
+            of_config.setdefault(member, run)
+    rows: list[dict[str, Any]] = []
+    for config, members in sweep.members.items():
+        recorded: dict[Member, list[dict[str, Any]]] = {}  # of models whose turn is yet to come
+        for member in members:
+            if member not in recorded:
+                recorded |= _rows_by_member(run_of_model[config][member])
+            config_of_model = member.config(config)
+            rows += [_row(row, config_of_model, column_of_setting) for row in recorded.pop(member)]
+            if len(rows) >= ROWS_AT_ONCE:
+                yield _frame(rows, column_of_setting.values())
+                rows = []
     if rows:
-        frames.append(_frame(rows, column_of_setting.values()))
-    return polars.concat(frames, how="diagonal_relaxed").sort([*column_of_setting.values(), "seed", "step"])
+        yield _frame(rows, column_of_setting.values())
 
 
-def _frame(rows: list[tuple[tuple[int, int], dict[str, Any]]], settings: Iterable[str]) -> polars.DataFrame:
-    """Rows in the order of their places as a table; in single precision, but for the columns of settings."""
+def _rows_by_member(run: Run) -> dict[Member, list[dict[str, Any]]]:
+    """The recorded rows of each model of a run, in the order of the steps."""
+    rows: dict[Member, list[dict[str, Any]]] = {member: [] for member in run.members}
+    for row in run.metrics():
+        rows[run.members[row["model"]]].append(row)
+    return rows
+
+
+def _frame(rows: list[dict[str, Any]], settings: Iterable[str]) -> polars.DataFrame:
+    """Rows as a table; in single precision, but for the columns of settings."""
     import polars
 
-    rows.sort(key=itemgetter(0))  # those of a model stay in the order of the steps
-    frame = polars.DataFrame([row for _, row in rows], infer_schema_length=None)
+    frame = polars.DataFrame(rows, infer_schema_length=None)
     in_single_precision = [
         polars.col(polars.Float64).cast(polars.Float32),
         polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
@@ -101,7 +133,7 @@ def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[st
     return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
 
 
-def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
+def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
     """How many models of a sweep there are, how many diverged, and how many of the others bind in the end, or do not.
 
     For a task or a network of the user's own, binding has no meaning: all others were just trained.
@@ -109,8 +141,9 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     is_own = has_code_of_user(sweep.config)
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
     settings = [column_of(name) for name in sweep.varied]
-    needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in table.columns]
-    for columns in by_network(table.select(needed), settings):  # of a hundred columns, as models may be very many
+    columns_of_table = table.collect_schema().names()
+    needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in columns_of_table]
+    for columns in by_network(table.select(needed).collect(), settings):  # of a hundred, as models may be very many
         counts["models"] += 1
         if str(columns["diverged_at"][-1]) not in ("None", "nan"):  # by the type of the column
             counts["diverged"] += 1
@@ -160,15 +193,23 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
     }
 
 
-def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
+def write_results(table: polars.LazyFrame, about: dict[str, Any], path: Path) -> None:
     """Writes a table to `path` (Parquet) and its provenance `about` beside it (JSON), each by one rename.
 
     Both are sealed, and the provenance has the hash of the table, so that neither can be exchanged.
     """
+    import polars
+
     atomic.make_directory(path.parent)
-    data = encode_table(frame, {}, COMPRESSION_LEVEL)
-    atomic.write(path, data)
-    document = json.dumps(about | {"table": Blob.of(data).sha256, "seal": BLANK}, indent=2)
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            sink_sealed(table, file, COMPRESSION_LEVEL)
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            atomic.write(path, file)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise RunError(f"{path} could not be written: {' '.join(str(error).split())[:200]}") from error
+    document = json.dumps(about | {"table": sha256, "seal": BLANK}, indent=2)
     atomic.write(path.with_suffix(".json"), sealed(document.encode() + b"\n"))
 
 
