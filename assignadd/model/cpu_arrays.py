@@ -9,7 +9,7 @@ and sums by the shapes in their types, whose letters `lengths_of` explains.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -261,15 +261,16 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     return lengths | {"h": len(w.W_out), "N": w.U.shape[1], "n": n}
 
 
-@cache
-def _axes(kind: Any) -> dict[str, list[str]]:
-    """The axes of each matrix of `kind`, a class above, by its name: such as ["n", "3*T+1"]."""
-    return {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}  # jaxtyping's
-
-
 def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, list[int]]:
     """The shape of each matrix of `kind`, a class above, by its name."""
-    return {name: [_length(axis, sizes) for axis in axes] for name, axes in _axes(kind).items()}
+    return _shapes_for(kind, tuple(sizes.items()))
+
+
+@lru_cache(maxsize=64)
+def _shapes_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> dict[str, list[int]]:
+    """As `_shapes`; jaxtyping has the axes of each matrix, such as "n 3*T+1"."""
+    axes_of_matrix = {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}
+    return {name: [_length(axis, dict(sizes)) for axis in axes] for name, axes in axes_of_matrix.items()}
 
 
 def _length(axis: str, sizes: dict[str, int]) -> int:
