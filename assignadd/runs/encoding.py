@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import safetensors.torch
 import torch
@@ -99,7 +99,7 @@ def encode_table(table: polars.DataFrame, about: Mapping[str, str]) -> bytes:
     return sealed(file.getvalue())
 
 
-def sink_sealed(table: polars.LazyFrame, file: IO[bytes], level: int) -> None:
+def sink_sealed(table: polars.LazyFrame, file: io.BufferedRandom, level: int) -> None:
     """Writes a sealed Parquet file of this table into an empty file, a part of the rows at a time.
 
     It is compressed by zstd at this level. Reading begins at the start of the file afterwards.
