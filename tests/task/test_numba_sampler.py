@@ -7,6 +7,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Task
 from assignadd.task.evalsets import ALL_SETS, EvalSet, all_sets, any_sums
+from assignadd.task.randomness import Stream, words
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
 from assignadd.task.splits import pair_split
 
@@ -66,8 +67,9 @@ def sampler_or_skip(*arguments):
 
 
 def assert_equal(sampler, step, rows, first_row=0):
+    vars(sampler).pop("_compiled", None)
     batch, expected = sampler.sample(step, rows, first_row), sampler._sample_in_tensors(step, rows, first_row)
-    assert "_compiled" in vars(sampler)  # the compiled code was used
+    assert "_compiled" in vars(sampler)  # the compiled code was used for this step
     for field in ("tokens", "labels"):
         actual, wanted = getattr(batch, field), getattr(expected, field)
         assert actual.dtype == wanted.dtype == torch.int64
@@ -107,6 +109,24 @@ def test_any_number_of_rows_and_forms_of_a_step(rows):
     steps = [4, torch.tensor(4), torch.tensor(4, dtype=torch.int32), torch.arange(12)[::3].view(-1, 1, 1)]
     for step in [*steps, torch.zeros(0, 1, 1, dtype=torch.int64)]:
         assert_equal(sampler, step, rows)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_sequence_has_the_next_kind_from_its_threshold_on(compiled):
+    """Row 0 has kind 0 where the first threshold is above its first random word, and kind 1 where it equals it."""
+    task = PRESETS["tiny"].task
+    word = int(words(4, Stream.DATA, 9, torch.arange(1), 1)[0])
+    for threshold, kind in ((word + 1, 0), (word, 1)):
+        sampler = Sampler([task], pair_split(task, 0)[None], [4])
+        sampler.tables = dataclasses.replace(sampler.tables, thresholds=torch.tensor([[threshold, 2**32, 2**32]]))
+        tokens = (sampler.sample if compiled else sampler._sample_in_tensors)(9, 1).tokens[0, 0]
+        assert [int(token >= task.modulus) for token in tokens[-3:-1]] == [kind, 0]
+
+
+def test_no_variable_is_assigned_twice_without_rebinding():
+    """The draw that decides it has 2^16 outcomes, of which 200,000 sequences have each."""
+    task = TASKS["links"]
+    assert_equal(Sampler([task], pair_split(task, 0)[None], [0]), 1, 200_000)
 
 
 def test_other_shapes_of_steps_are_drawn_in_tensor_operations():
