@@ -53,7 +53,10 @@ def bytes_per_model(config: Config) -> int:
     C = task.n_tokens + task.length  # rows of the tables
     if covers(config):  # the tables: layer 2 at the position of "=" alone
         H = model.n_heads
-        attention = 3 * H * task.length**2 + 4 * (H * (2 + H) * C + 1)  # patterns; usage, scores and their gradients
+        patterns = 3 * H * task.length**2
+        # Of the H C + 1 rows that layer 1 writes and, for each head of layer 2, of the (1 + H) C rows that it reads.
+        usage = H * C + 1 + H * (1 + H) * C
+        attention = patterns + 4 * usage  # the scores of layer 2 and both gradients are no larger than the usage
         residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)
         per_sequence = attention + residual_and_mlp + 2 * task.n_answers
         n_evaluated = CHUNK  # sequences at a time
@@ -66,9 +69,10 @@ def bytes_per_model(config: Config) -> int:
     weights_gradients_moments = 6 * n_weights
     sequences = (config.optim.batch + n_evaluated) * per_sequence
     tables = 10 * model.n_heads * C * (C + model.d_model)
-    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2  # of 12 sets; 8 bytes a token are two numbers
+    tokens_and_labels = 12 * config.record.eval_sequences * (task.length + 1)  # of the exam, with 12 sets
+    exam = 2 * tokens_and_labels  # each has 8 bytes, as two numbers in single precision
     bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
-    return bytes_per_number * (weights_gradients_moments + sequences + tables + exams)
+    return bytes_per_number * (weights_gradients_moments + sequences + tables + exam)
 
 
 def evaluated_sequences(config: Config) -> tuple[int, int]:

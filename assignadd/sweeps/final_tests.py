@@ -63,24 +63,27 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
 def _count_right(
     stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int
 ) -> tuple[Tensor, Tensor]:
-    """How many sequences of a set each model answers right, and how many the set has for it, (M,) each."""
+    """How many sequences of a set each model answers right, and how many the set has for it, (M,) each.
+
+    The sequences are drawn at step `step` of the evaluation stream.
+    """
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     try:
         sampler = EveryAddition(tasks, seen, seeds, evalset, seen.device)
-    except EmptySetError:  # for one of the models at least: that one has 0 of 0, and each other is asked alone
+    except EmptySetError:  # the set is empty for at least one of the models: each model is asked alone
         if len(stack) == 1:
             return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-        each = [slice(m, m + 1) for m in range(len(stack))]
-        of_models = [_count_right(stack.models(m), configs[m], seen[m], evalset, step) for m in each]
-        return torch.cat([n_right for n_right, _ in of_models]), torch.cat([n for _, n in of_models])
+        single_models = [slice(m, m + 1) for m in range(len(stack))]
+        counts = [_count_right(stack.models(m), configs[m], seen[m], evalset, step) for m in single_models]
+        return torch.cat([n_right for n_right, _ in counts]), torch.cat([n_sequences for _, n_sequences in counts])
     n_sequences = sampler.n_rows.flatten()  # (M, 1) to (M,)
     n_right = torch.zeros_like(n_sequences)
-    most = int(n_sequences.max())
-    for start in range(0, most, ROWS):
-        n = min(ROWS, most - start)
+    most_sequences = int(n_sequences.max())
+    for start in range(0, most_sequences, ROWS):
+        n = min(ROWS, most_sequences - start)
         batch = sampler.sample(step, n, first_row=start)
-        # Models whose set has fewer rows than others': beyond them the sampler repeats some, which do not count.
+        # Of a model whose set has fewer sequences than another's the sampler repeats some: these do not count.
         in_test = torch.arange(start, start + n, device=seen.device) < n_sequences[:, None]  # (M, n)
         n_right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
     return n_right.cpu(), n_sequences.cpu()
@@ -104,24 +107,30 @@ def end_sequences(config: Config) -> int:
 def end_exams(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], back: int
 ) -> list[dict[str, float]]:
-    """For each model, its accuracy on every evaluation set, at the evaluation `back` places before the last."""
+    """For each model, its accuracy on every evaluation set that is not empty, at one of the last evaluations.
+
+    It is the one that `back` others follow. The accuracies are by column name, and none where there is no final exam.
+    """
     n = end_sequences(stack.config)
     if n == 0:
         return [{} for _ in configs]
-    return _on_every_set(stack, n, lambda sets, first: end_exam(configs, seen, sets, n, back, first), end_column)
+    return _on_every_set(stack, n, lambda sets, place: end_exam(configs, seen, sets, n, back, place), end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and rates of its attention patterns.
 
-    There are no rates if the task or the network is the user's own.
+    They are by column name. There are no rates if the task or the network is the user's own, and nothing at all if the
+    settings ask for no final exam.
     """
     n = stack.config.record.final_sequences
     if n == 0:
         return [{} for _ in configs]
 
-    def exam_of(sets: Sequence[EvalSet], first: int) -> Exam:
-        return Exam(configs, seen, sets, n, seen.device, EvalSteps.FINAL_EXAM.start + first)  # fresh sequences
+    def exam_of(sets: Sequence[EvalSet], place: int) -> Exam:
+        """The exam on these sets, the first of which has this place among all sets; each set has its own sequences."""
+        first_step = EvalSteps.FINAL_EXAM.start + place  # of the evaluation stream, which has a step for each set
+        return Exam(configs, seen, sets, n, seen.device, first_step)
 
     rows = _on_every_set(stack, n, exam_of, final_column)
     if not has_code_of_user(stack.config):
@@ -131,25 +140,30 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
 
 
 def _final_rates(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int) -> list[dict[str, float]]:
-    """For each model, the rates of its attention patterns on `n` sequences of each type, and its frequencies."""
-    types = stack.config.task.variable_counts
-    # On a CPU the sequences of some models are in memory together, on a GPU those of all.
-    at_once = max(1, SEQUENCES_OF_EXAM // (n * len(types))) if seen.device.type == "cpu" else len(configs)
+    """For each model, by column: rates of its attention patterns, and how many frequencies it has.
+
+    The rates are over `n` sequences of each type. One is left out for a model whose task has no such sequence.
+    """
+    types = stack.config.task.variable_counts  # a type is a number of variables
+    models_at_once = len(configs)  # the models whose sequences are in memory together
+    if seen.device.type == "cpu":
+        models_at_once = max(1, SEQUENCES_OF_EXAM // (n * len(types)))
     rows: list[dict[str, float]] = []
-    for first in range(0, len(configs), at_once):
-        part = slice(first, first + at_once)
+    for first in range(0, len(configs), models_at_once):
+        part = slice(first, first + models_at_once)
         models = stack.models(part)
-        columns = AttentionRates(configs[part], seen[part], types, n)(models, alone=True)
-        columns |= columns_alone(models, lambda models: where_defined(models, _frequency_columns))
+        rates_of = AttentionRates(configs[part], seen[part], types, n)
+        columns = rates_of(models, alone=True)  # a model at a time on a CPU, so that no model changes another's digits
+        columns |= columns_alone(models, _frequency_columns)  # a model at a time too
         values = {final_column(name): column.tolist() for name, column in columns.items()}
-        for m in range(len(models)):  # no rate, NaN, where a task has no such sequence
+        for m in range(len(models)):  # a rate without sequences is NaN
             rows.append({name: of_models[m] for name, of_models in values.items() if math.isfinite(of_models[m])})
     return rows
 
 
 def _frequency_columns(stack: Stack) -> Columns:
-    """How many frequencies are each network's."""
-    return {FREQUENCIES: network_frequencies(stack).sum(1)}
+    """How many frequencies each network has; no column for an architecture for which they are not defined."""
+    return where_defined(stack, lambda stack: {FREQUENCIES: network_frequencies(stack).sum(1)})
 
 
 def _on_every_set(
@@ -157,15 +171,16 @@ def _on_every_set(
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, under the name `column(set name)`.
 
-    `exam_of(sets, first)` makes an exam of `n` sequences of each of some sets, which are in memory together; `first` is
-    the place of the first of them among all sets.
+    `exam_of(sets, place)` makes an exam with `n` sequences of each of `sets`: some of all the sets, next to each other
+    in their list, where the first of them has the index `place`. Only the sequences of one exam are in memory together.
     """
     sets = all_sets(stack.config.task)
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
     sets_at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
-    for first in range(0, len(sets), sets_at_once):
-        with suppress(EmptySetError):
-            accuracies_of_models = exam_of(sets[first : first + sets_at_once], first).accuracies(stack)
+    for place in range(0, len(sets), sets_at_once):
+        sets_of_exam = sets[place : place + sets_at_once]
+        with suppress(EmptySetError):  # all of them are empty
+            accuracies_of_models = exam_of(sets_of_exam, place).accuracies(stack)
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows

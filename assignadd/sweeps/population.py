@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,6 +24,15 @@ from assignadd.task.splits import pair_mask, pair_split
 
 if TYPE_CHECKING:
     import polars
+
+
+class EndShares(NamedTuple):
+    """A network's accuracies on a set at the end of training."""
+
+    shares: list[float]
+    """The share of right answers at each of the last evaluations."""
+    n: int
+    """The number of sequences of each of these evaluations."""
 
 
 class SeedCurves:
@@ -61,7 +70,7 @@ class SeedCurves:
         """Whether it binds variables at the end of training."""
         return self.curves.binds
 
-    def along_the_end(self, name: str) -> tuple[list[float], int]:
+    def along_the_end(self, name: str) -> EndShares:
         """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
         They are those of the exams at the end of training, or of the recorded evaluations where there are no exams.
@@ -99,9 +108,10 @@ class SeedCurves:
         return int(pair_mask(seen, "doubles").sum())
 
 
-def _shares_of(stored: np.ndarray, n: int) -> tuple[list[float], int]:
-    """The shares as whole counts divided by `n`, and `n`. As tables store it, 1,900 / 2,000 would be below .95."""
-    return (np.round(stored.astype(float) * n) / n).tolist(), n
+def _shares_of(stored: np.ndarray, n: int) -> EndShares:
+    """The shares as whole counts divided by `n`. In the single precision of tables 1,900 / 2,000 would be below .95."""
+    counts = np.round(stored.astype(float) * n)
+    return EndShares((counts / n).tolist(), n)
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,11 +156,12 @@ class Sampler:
         n = self._n_assignments(kind, draw)  # (..., M, B), of assignments
         slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
-        # Operands: tokens and, for the distractors, the numbers of the variables in increasing order; then values.
+        # Operands: each kind has rows of its own in `choices`, from `first_choice` on; a sequence gets one of them. It
+        # has the numbers of the k variables in increasing order, which `_distractors` reads, then the k tokens.
         first_choice, n_choices = tables.kinds[kind].unbind(-1)
         choice = first_choice + self._choice(draw.below(n_choices), row)
         in_order, operands = tables.choices[choice].unflatten(-1, (2, k)).unbind(-2)  # (..., B, k) each
-        operand_tokens = operands.unbind(-1)
+        operand_tokens = operands.unbind(-1)  # k tensors (..., M, B)
         pair = self._pair(draw.below(tables.n_pairs[:, None]), row)
         model = torch.arange(len(tables.pairs), device=pair.device)[:, None]
         *values, answer = tables.pairs[model, pair].unbind(-1)

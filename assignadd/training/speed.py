@@ -113,9 +113,10 @@ def _autograd_products(config: Config, B: int, device: str) -> int:
 def on_threads(
     config: Config, threads: int, seconds: float, peers: Callable[[Config, Batch], Mapping[str, Step]] = plain_steps
 ) -> dict[str, float]:
-    """The numbers of `time_round` for one model's training step on `threads` threads, over about `seconds`.
+    """How fast one model trains on `threads` threads: the median of each number of `time_round` over several rounds.
 
-    `peers` makes steps of other implementations, which are timed in turns with ours.
+    The rounds take about `seconds` together. `peers` makes steps of other implementations, which are timed in turns
+    with ours.
     """
     prepare("cpu", threads, config)
     group = one_model(config)
@@ -125,7 +126,10 @@ def on_threads(
 
 
 def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[str, float]:
-    """The median of each number that `time_once` returns, over at least three calls, which take about `seconds`."""
+    """The median of each number, by name, that `time_once` returns, over calls of it for about `seconds`.
+
+    It is called at least three times.
+    """
     rounds: list[dict[str, float]] = []
     end = time.perf_counter() + seconds
     while len(rounds) < FEWEST_ROUNDS or time.perf_counter() < end:

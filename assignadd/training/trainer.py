@@ -16,7 +16,7 @@ from torch import Tensor
 from assignadd.config import Config, Member
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
-from assignadd.model.kernels.tensor import Moments, Placed
+from assignadd.model.kernels.tensor import Moments, ToMemory
 from assignadd.model.stack import Stack, computed_together, concatenate, initial_stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import recorded_sets
@@ -60,23 +60,27 @@ def _keep_freed_memory() -> None:
 class Group:
     """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step.
 
-    There is a configuration and a split (`seen`) for each model. `placed` returns a tensor's copy in the memory where
-    it is to stay: memory shared between processes, if the models train in another process.
+    There is a configuration and a split (`seen`) for each model. All that training changes is passed through
+    `to_memory`: it returns the tensor itself or, if the models train in another process, a copy in memory that
+    processes share.
     """
 
-    def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
+    def __init__(
+        self, stack: Stack, configs: Sequence[Config], seen: Tensor, to_memory: ToMemory = lambda tensor: tensor
+    ):
         device = stack.flat.device
         optims = [config.optim for config in configs]
-        self.stack = Stack(stack.config, placed(stack.flat))
+        self.stack = Stack(stack.config, to_memory(stack.flat))
         self.batch_size = optims[0].batch
-        self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
-        self.gradient = gradient_of(self.stack, slot_scores_of(configs, self.step))
-        self.moments = Moments.zeros(self.stack.flat, optims, placed)
+        self.step = to_memory(torch.zeros((), dtype=torch.int64, device=device))
+        slot_scores = slot_scores_of(configs, self.step)  # what settings add to layer 1's scores; None without any
+        self.gradient = gradient_of(self.stack, slot_scores)
+        self.moments = Moments.zeros(self.stack.flat, optims, to_memory)
         self._rates = Rates(optims, device)
         self._frozen = frozen_of(configs, device)
         self.sampler = training_sampler(configs, seen, device)
-        self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
-        self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        self.loss = to_memory(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
+        self.diverged_at = to_memory(torch.full((len(stack),), -1, device=device))
         """The first step of each model whose loss was not finite; -1 where all were."""
         sequences_ahead = SEQUENCES_AHEAD if covers(stack.config) else FEWER_AHEAD
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, sequences_ahead // (self.batch_size * len(stack))))
@@ -236,8 +240,8 @@ class Trainer:
         init_seeds = [of_model.seed.init or 0 for of_model in configs]
         scales = [of_model.model.init_scale for of_model in configs]
         stack = initial_stack(config, init_seeds, scales).to(device)
-        placed = shared if processes > 1 else lambda tensor: tensor
-        self.groups = [Group(stack.models(models), configs[models], seen[models], placed) for models in slices]
+        to_memory = shared if processes > 1 else lambda tensor: tensor
+        self.groups = [Group(stack.models(models), configs[models], seen[models], to_memory) for models in slices]
 
         def examined(models: slice, groups: Sequence[Group], stack: Stack) -> Examined:
             """These models with an exam and a measuring function for them."""

@@ -262,16 +262,17 @@ def layer_2_backward(chunk, tokens, C):
 
     g_position_scores    (B, T), the gradient by each position's score
     g_passed_on          (B, T), the gradient by how much of each position's copies is passed on to `=`
-    scores_2             (B, S), over the scores of the rows: the gradient by them, of which positions' scores are sums
+    scores_2             (B, at least 2C), over the scores of the rows and their copies: the gradient by these
     """
     B, T = tokens.shape
     K = C - T
     for b in range(B):
         sequence, weights, pattern_1 = tokens[b], chunk.attention_2[b], chunk.attention_1[b * T :]
-        g_direct, g_copies = chunk.g_amounts[b], chunk.g_amounts[b, T:]  # by what layer 2 reads directly, and by copies
-        g_score, g_passed_on, g_rows = chunk.g_position_scores[b], chunk.g_passed_on[b], chunk.scores_2[b]
+        # By the amounts of what layer 2 reads directly, and by those of what it reads of copies.
+        g_direct, g_of_copies = chunk.g_amounts[b], chunk.g_amounts[b, T:]
+        g_score, g_passed_on, g_row_score = chunk.g_position_scores[b], chunk.g_passed_on[b], chunk.scores_2[b]
         for k in range(T):
-            g_passed_on[k] = g_copies[k]
+            g_passed_on[k] = g_of_copies[k]
         mean = np.float32(0)  # of the gradients of the weights, by weight: what a softmax subtracts
         for q in range(T):
             g_weight = g_direct[q]
@@ -279,18 +280,18 @@ def layer_2_backward(chunk, tokens, C):
                 g_weight += pattern_1[q, k] * g_passed_on[k]
             g_score[q] = g_weight
             mean += g_weight * weights[q]
-        for row in range(len(g_rows)):
-            g_rows[row] = 0
-        # The rows of: positions, layer 1's copies of tokens, its copies of positions.
-        g_at, g_copy, g_copy_at = g_rows[K:], g_rows[C:], g_rows[C + K :]
+        for row in range(len(g_row_score)):
+            g_row_score[row] = 0
+        # By the scores of: positions, copies of tokens, copies of positions; in `layer_2` a position's score is a sum.
+        g_score_at, g_copy_score, g_copy_score_at = g_row_score[K:], g_row_score[C:], g_row_score[C + K :]
         for q in range(T):
             g_score[q] = weights[q] * (g_score[q] - mean)
             for k in range(T):
-                g_copy_at[k] += g_score[q] * pattern_1[q, k]
+                g_copy_score_at[k] += g_score[q] * pattern_1[q, k]
         for k in range(T):
-            g_rows[sequence[k]] += g_score[k]
-            g_at[k] = g_score[k]
-            g_copy[sequence[k]] += g_copy_at[k]
+            g_row_score[sequence[k]] += g_score[k]
+            g_score_at[k] = g_score[k]
+            g_copy_score[sequence[k]] += g_copy_score_at[k]
 
 
 @fast
@@ -379,13 +380,13 @@ def spread(amounts, tokens, usage, source, target, C):
     """
     B, T = tokens.shape
     for b in range(B):
-        of_rows, of_positions, sequence = usage[b, target:], amounts[b, source:], tokens[b]
-        of_position_rows = of_rows[C - T :]
-        for c in range(C):
-            of_rows[c] = 0
+        row_usage, amount, sequence = usage[b, target:], amounts[b, source:], tokens[b]
+        row_usage_at = row_usage[C - T :]
+        for row in range(C):
+            row_usage[row] = 0
         for k in range(T):
-            of_rows[sequence[k]] += of_positions[k]
-            of_position_rows[k] = of_positions[k]
+            row_usage[sequence[k]] += amount[k]
+            row_usage_at[k] = amount[k]
 
 
 @fast

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from assignadd.config import Optim
 
-# A function that stores a tensor that lasts, and returns it: unchanged, or as a copy in memory that processes share.
-Placed = Callable[[Tensor], Tensor]
+# Returns the tensor itself, or a copy in memory that processes share.
+ToMemory = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class Moments:
     """beta1 and beta2 in double precision: in float32, 1 - 0.999 has only five correct digits."""
 
     @classmethod
-    def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
+    def zeros(cls, flat: Tensor, optims: Sequence[Optim], to_memory: ToMemory = lambda tensor: tensor) -> Moments:
         """The moments before the first update of weights `flat`, (M, P), with these settings, one for each model.
 
-        `placed` puts the running means where they are to stay; by default that is where they are made.
+        `to_memory` is called with both running means, which training changes, and returns the tensors to be stored.
         """
         single = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
         return cls(
-            mean=placed(torch.zeros_like(flat)),
-            square=placed(torch.zeros_like(flat)),
+            mean=to_memory(torch.zeros_like(flat)),
+            square=to_memory(torch.zeros_like(flat)),
             optims=optims,
             rate_in_double=double([[o.lr] for o in optims]),
             rate=single([[o.lr] for o in optims]),

@@ -52,9 +52,10 @@ def across_types(network: Network) -> Measured | None:
 
 
 def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measured | None:
-    """The accuracy of the parts kept in `row` divided by the network's, on all sets or those with `n_vars` variables.
+    """The accuracy with some parts alone divided by the network's, on all sets or those with `n_vars` variables.
 
-    None where the network answers no sequence correctly.
+    `row` names the parts that are kept, such as `circuit.SECTION_5`: it is one of `CircuitAlone.names`. None where the
+    network answers no sequence correctly.
     """
     alone = circuit.circuit_alone_of(network)
     of_parts, of_network = alone.correct_in(row), alone.correct_in(circuit.WHOLE)  # (sets, sequences) each
@@ -65,14 +66,17 @@ def faithfulness(network: Network, row: str, n_vars: int | None = None) -> Measu
 
 
 def faithfulness_in_words(network: Network, row: str) -> str:
-    """`faithfulness` for sums with each number of variables, in words: the `detail` of a claim."""
+    """The `faithfulness` of the kept parts that `row` names, in words, for each number of variables."""
     ratios = [faithfulness(network, row, n_vars) for n_vars in network.types]
     words = ", ".join("none" if ratio is None else str(ratio) for ratio in ratios)
     return f"sums with {', '.join(map(str, network.types))} variables: {words} of the network's accuracy"
 
 
 def lowest_accuracy(network: Network, row: str, n_vars: int) -> Measured | None:
-    """The lowest accuracy with the parts of `row` kept, of any set with `n_vars` variables; None without such a set."""
+    """The lowest accuracy on any set with `n_vars` variables, with the parts alone that `row` names as kept.
+
+    None without such a set.
+    """
     alone = circuit.circuit_alone_of(network)
     counts = alone.correct_in(row)[alone.with_variables(n_vars)].sum(1)  # of right answers, for each of these sets
     return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None

@@ -73,8 +73,8 @@ def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
     """
     if seed.n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
-    shares, _ = seed.along_the_end(DOUBLES.name)
-    return Measured.over_evaluations_and_pairs(shares, seed.n_doubles)
+    at_last_evaluations = seed.along_the_end(DOUBLES.name).shares
+    return Measured.over_evaluations_and_pairs(at_last_evaluations, seed.n_doubles)
 
 
 def learning_delay(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
