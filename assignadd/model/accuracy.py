@@ -88,7 +88,7 @@ def end_of_training(steps: Sequence[int]) -> list[int]:
 def end_exam(
     configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, back: int, first: int = 0
 ) -> Exam:
-    """The exam for the evaluation that is `back` (0 to 9) places before the last one, on sequences that no other has.
+    """The exam for the evaluation that `back` (0 to 9) others follow, on sequences that no other exam has.
 
     Each of the ten last evaluations has 100 steps of the evaluation stream, a step for each set. `first` is the index
     of `sets[0]` in the list of all sets: so an exam of some of the sets draws the same sequences as an exam of all.
@@ -110,13 +110,15 @@ def _draw(
         return torch.ones(len(configs), dtype=torch.bool), batch
     except EmptySetError:  # at least one of the models has no such sequence
         has_pairs = _has_pairs(configs, seen, evalset)
-    with_pairs = has_pairs.nonzero().flatten().tolist()
-    if len(with_pairs) in (0, len(configs)):  # with pairs, what is missing is missing for all: variables in such slots
+    with_pairs = has_pairs.nonzero().flatten().tolist()  # the numbers of these models
+    # If all models have pairs, the set has no sequence as it asks for variables that the task does not have, which is
+    # the same for all.
+    if len(with_pairs) in (0, len(configs)):
         return None
     drawn = _draw([configs[m] for m in with_pairs], seen[with_pairs], evalset, step, n, device)
     if drawn is None:
         return None
-    batch = drawn[1]
+    _, batch = drawn
     tokens = batch.tokens.new_zeros(len(configs), *batch.tokens.shape[1:])  # (M, n, T)
     labels = batch.labels.new_full((len(configs), *batch.labels.shape[1:]), -1)  # (M, n)
     tokens[with_pairs], labels[with_pairs] = batch.tokens, batch.labels

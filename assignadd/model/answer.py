@@ -25,7 +25,7 @@ from assignadd.model.stack import Stack
 from assignadd.model.transformer import NORM_EPS, Block, Norm, Transformer, plus_bias
 
 AtPositions = Callable[[Tensor], Tensor]
-"""What gives every position its row: from (rows, width) to (B, T, width)."""
+"""A function that gives every position its row: from (rows, width) to (B, T, width)."""
 
 
 def transformer_of(stack: Stack) -> Transformer:
@@ -38,9 +38,10 @@ def transformer_of(stack: Stack) -> Transformer:
 def logits_of_answers(model: Transformer, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B *positions N"]:
     """The logits at `=`, or at every position for a task that has answers there."""
     T, everywhere = tokens.shape[1], model.sizes.everywhere
-    pairs, pair_of = torch.unique(tokens.long() * T + torch.arange(T), return_inverse=True)
+    pair_at_position = tokens.long() * T + torch.arange(T)  # token and place as one number, (B, T)
+    pairs, index_of_pair = torch.unique(pair_at_position, return_inverse=True)  # (pairs,), (B, T)
     rows = F.embedding(pairs // T, model.embed.W_E) + F.embedding(pairs % T, model.pos_embed.W_pos)  # (pairs, d)
-    at_positions: AtPositions = partial(F.embedding, pair_of)
+    at_positions: AtPositions = partial(F.embedding, index_of_pair)
     blocks = cast(list[Block], list(model.blocks))
     for block in blocks if everywhere else blocks[:-1]:
         x = _with_mlp(block, _with_attention(block, rows, at_positions))  # (B, T, d)

@@ -154,7 +154,7 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
 
 
 def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
-    """By the names in `Trace.residuals` the names of their hooks, and by those in `Trace.last` the names of theirs."""
+    """Two dictionaries: the hook of each name in `Trace.residuals`, and the hook of each name in `Trace.last`."""
     residuals = {"embedding": "blocks.0.hook_resid_pre"}
     for layer, width in enumerate(model.d_mlp, 1):
         block = f"blocks.{layer - 1}"

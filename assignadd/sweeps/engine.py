@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 # How often the process of a job may die before the sweep gives up on it, here and on a cluster.
 MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
 OLDEST_RAY = (2, 54)
-# A lost process may live on for a moment: how long a job waits on a cluster for a run that another process holds, and
-# how often, and after how many seconds, this machine's jobs look again.
+# A lost process may live on for a moment and hold its run. On a cluster a job waits for the run for so many seconds; on
+# this machine the jobs look so often whether the run is free, with so many seconds between two looks.
 BUSY_SECONDS = 120.0
 LOOKS, BETWEEN_LOOKS = 5, 2.0
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.2  # between looks at this machine's processes
 BETWEEN_REPORTS = 5.0  # seconds between looks at how far the jobs on a cluster are
 # Called with the number of a job and the step it is at.
 Report = Callable[[int, int], None]
@@ -235,7 +235,10 @@ class _Worker:
     pipe: Connection
 
     def has_ended(self, path: Path) -> bool:
-        """Whether the process, which is gone, has sent that its job ended; a JobFailed, with the path, for an error."""
+        """Whether the process, which is gone, has sent that its job ended, and did not die before.
+
+        Raises a JobFailed, which names the path of the run, if it has sent the message of an error.
+        """
         try:
             problem = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -275,7 +278,7 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
 
 @contextmanager
 def _replaced(mapping: MutableMapping[str, Any], key: str, value: Any) -> Iterator[None]:
-    """Within this context, an entry of the mapping has another value."""
+    """Within this context mapping[key] is `value`; afterwards it is what it was before, or missing."""
     before = mapping.get(key)
     mapping[key] = value
     try:
@@ -367,7 +370,7 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     next_look = 0.0
     with StopSignals() as signals:
         while pending and not signals.received:
-            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
+            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)  # the others are not ready
             for reference in ready:
                 place = pending.pop(reference)
                 if problem := _problem_on_ray(ray, reference):

@@ -94,10 +94,11 @@ class SeedCurves:
         """How many sequences `final` was counted on."""
         in_final_exam = self._column_at_the_end(name) != name
         n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
-        # A rate as in training is over the sequences that training could show: half of all or more, at least a third.
+        # A rate over sequences as in training is over those that training could show: at least a third of all.
         return n // 3 if TRAINING_LAW in name else n
 
     def _column_at_the_end(self, name: str) -> str:
+        """The column that `final` reads: that of the final exam if there is one, or else that of the evaluations."""
         return final_column(name) if final_column(name) in self.columns else name
 
     @property
@@ -187,8 +188,8 @@ class Populations:
         return [seed for part in self.census for seed in part.seeds]
 
     def of(self, sweep: str = "") -> tuple[Population, ...]:
-        """The population of a sweep over a setting (`fraction`, `two_var`), if there is one, or those of the census."""
-        populations = (getattr(self, sweep),) if sweep else self.census
+        """The population of a sweep over a setting (`fraction`, `two_var`), if there is one; by default the census."""
+        populations = (getattr(self, sweep),) if sweep else self.census  # an attribute, which may be None
         return tuple(population for population in populations if population is not None)
 
     def name(self, sweep: str = "") -> str:
@@ -252,9 +253,10 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
 def populations_for(
     configs: Sequence[Config], census: Path | None = None, fraction: Path | None = None, two_var: Path | None = None
 ) -> Populations:
-    """The populations to compare networks of these settings with: those in the folders, else those of the package.
+    """The populations to compare networks of these settings with.
 
-    The package's are of the paper's task and network; networks of another are not compared with them.
+    They are those in the folders `census`, `fraction` and `two_var`. Where no folder is named, it is the package's, if
+    all settings have the paper's task and network; networks of another task are not compared with the package's.
     """
     papers_model = PRESETS["paper"].model
     are_the_papers = all(_is_the_papers(config.task) and config.model == papers_model for config in configs)
@@ -269,5 +271,5 @@ def populations_for(
 
 
 def _is_the_papers(task: Task) -> bool:
-    """Whether a task is the paper's, by its text or by its code."""
+    """Whether a task is the one of the paper's text or the one of the authors' code."""
     return task in (PRESETS["paper"].task, PRESETS["authors"].task)

@@ -105,7 +105,7 @@ def _rows_by_member(run: Run) -> dict[Member, list[dict[str, Any]]]:
 
 
 def _frame(rows: list[dict[str, Any]], settings: Iterable[str]) -> polars.DataFrame:
-    """Rows as a table; in single precision, but for the columns of settings."""
+    """Rows as a table; in single precision, except for the columns of settings."""
     import polars
 
     frame = polars.DataFrame(rows, infer_schema_length=None)
@@ -134,9 +134,9 @@ def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[st
 
 
 def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
-    """How many models of a sweep there are, how many diverged, and how many of the others bind in the end, or do not.
+    """Counts of the models of a sweep: all `models`, those that `diverged`, and others that `bind` or `do_not_bind`.
 
-    For a task or a network of the user's own, binding has no meaning: all others were just trained.
+    For a task or a network of the user's own, binding has no meaning: the others are counted as `trained`.
     """
     is_own = has_code_of_user(sweep.config)
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
@@ -145,7 +145,8 @@ def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
     needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in columns_of_table]
     for columns in by_network(table.select(needed).collect(), settings):  # of a hundred, as models may be very many
         counts["models"] += 1
-        if str(columns["diverged_at"][-1]) not in ("None", "nan"):  # by the type of the column
+        has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # a column of integers has NaN for null
+        if has_diverged:
             counts["diverged"] += 1
         elif is_own:
             counts["trained"] += 1
@@ -157,8 +158,9 @@ def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
 
 
 def column_of(name: str) -> str:
-    """The column of a setting: its dotted name, or the short one that tables of the first version have."""
-    return next((short_name for short_name, dotted_name in SHORT_NAMES.items() if dotted_name == name), name)
+    """The column of a setting, such as `lr` for `optim.lr`: the short name if there is one, or else the dotted name."""
+    short_names = {dotted_name: short_name for short_name, dotted_name in SHORT_NAMES.items()}
+    return short_names.get(name, name)
 
 
 def setting_of(config: Config, name: str) -> Any:
@@ -321,7 +323,7 @@ def columns_of(table: ShippedTable) -> list[Column]:
     n_final = about["sequences_in_final_exam"]
     n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
     columns = [sweep_column(name, n, n_final, n_end=n_end) for name in table.frame().columns]
-    return list(dict.fromkeys(columns))  # each once
+    return list(dict.fromkeys(columns))  # each once, as those that differ in variable and slot are equal
 
 
 def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES, n_end: int = 0) -> Column:

@@ -87,18 +87,21 @@ class Chains:
         groups = self._draw_groups(n, [operand >= self.first_variable for operand in operands], draw)
         placed = self._placed(groups, n, draw)
         numbers = torch.stack([draw.below(self.task.modulus) for _ in range(self.task.max_assignments)], -2)
-        # Every assignment of a chain has a new variable, but for the one at the end of an operand's.
-        is_new = ~placed.does_not_count & ~(placed.is_end & (placed.group < len(operands)))
-        n_new_before = is_new.cumsum(-2) - is_new.long()
-        variables, first_numbers = distractors.gather(-2, n_new_before), numbers
+        # The assignments of a chain are to different variables: the last one of an operand's chain is to the operand,
+        # and each other takes the next of the distractors.
+        is_to_operand = placed.is_end & (placed.group < len(operands))
+        takes_distractor = ~placed.does_not_count & ~is_to_operand
+        n_taken_before = takes_distractor.cumsum(-2) - takes_distractor.long()
+        variables, first_numbers = distractors.gather(-2, n_taken_before), numbers
         for i, (operand, value) in enumerate(zip(operands, values, strict=True)):
             is_of_operand = placed.group == i
             variables = torch.where(is_of_operand & placed.is_end, operand.unsqueeze(-2), variables)
             first_numbers = torch.where(is_of_operand, value.unsqueeze(-2), first_numbers)
         variables_before, variables_at_end = self._along_chains(placed, variables)
+        right_in_chain = torch.where(placed.link == 0, first_numbers, variables_before)
         left = torch.where(placed.does_not_count, variables_at_end, variables)
-        right = torch.where(placed.link == 0, first_numbers, variables_before)
-        return left, torch.where(placed.does_not_count, numbers, right)
+        right = torch.where(placed.does_not_count, numbers, right_in_chain)
+        return left, right
 
     def _placed(self, groups: Groups, n: Tensor, draw: Digits) -> Placed:
         """Which assignment of which group stands at each place, after those of all groups are shuffled together."""
@@ -113,13 +116,16 @@ class Chains:
 
     def _along_chains(self, placed: Placed, variables: Tensor) -> tuple[Tensor, Tensor]:
         """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
-        last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])  # of each chain
-        before = []
+        # From the first place to the last: the variable that each chain has assigned last, (..., groups, B).
+        last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])
+        variables_before = []
         places = zip(placed.group.split(1, -2), variables.split(1, -2), placed.does_not_count.split(1, -2), strict=True)
         for group, variable, does_not_count in places:  # (..., 1, B) each
-            before.append(last_variable.gather(-2, group))
-            last_variable.scatter_(-2, group, torch.where(does_not_count, before[-1], variable))
-        return torch.cat(before, -2), last_variable.gather(-2, placed.group)
+            variable_before = last_variable.gather(-2, group)
+            last_variable.scatter_(-2, group, torch.where(does_not_count, variable_before, variable))
+            variables_before.append(variable_before)
+        variables_at_end = last_variable.gather(-2, placed.group)
+        return torch.cat(variables_before, -2), variables_at_end
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
         """The groups of sequences with n assignments; `is_variable` says of each operand where it is a variable."""
@@ -130,13 +136,15 @@ class Chains:
         for _ in range(self.task.max_assignments):  # distractors
             groups.append(self._draw_group(n_left, draw))
             n_left = n_left - groups[-1].size
-        return Groups(*(torch.stack(of_all, -2) for of_all in zip(*groups, strict=True)))
+        fields = zip(*groups, strict=True)  # for each field of `Groups`, those of all groups
+        return Groups(*(torch.stack(of_groups, -2) for of_groups in fields))
 
     def _draw_group(
         self, available: Tensor, draw: Digits, links: int | None = None, twice: bool | None = None
     ) -> Groups:
-        """A group of every sequence, (..., B), of at most `available` assignments; empty where that is 0.
+        """One group of every sequence, of at most `available` (..., B) assignments; empty where that is 0.
 
+        Its tensors have no axis of groups: they are (..., B).
         `links`, their number, and `twice`, whether the variable at the end is assigned twice, are drawn if they are
         None. All draws are made in any case, so that every sequence has the same number.
         """

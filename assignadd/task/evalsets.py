@@ -27,12 +27,13 @@ def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[i
     No variable is in two slots. Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
     slots = [range(task.n_vars) if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)]
-    different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == kind.bit_count()]
+    n_variables = kind.bit_count()
+    different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == n_variables]
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
 
 
 def count_banned(task: Task, *operands: int) -> int:
-    """The number of operands, each a variable's number or LITERAL, in a slot that is banned for them in training."""
+    """How many of the operands, each a variable's number or LITERAL, are in a slot that is banned for them."""
     in_slots = zip(operands, task.bans, strict=True)
     return sum(operand != LITERAL and task.variables[operand] in banned for operand, banned in in_slots)
 
@@ -65,7 +66,7 @@ class EvalSet:
     pair: PairKind = "seen"
     n_banned: int | None = 0
     in_slots: tuple[int | None, ...] = ()
-    """The variable (by its number) that must be in each slot; None, as where the tuple ends, for any operand."""
+    """The variable (by its number) that must be in each slot; None, as for slots after the last, for any operand."""
     operands: int = 2  # the number of operands that the label speaks of
     links: int | None = None
     """How many links every variable among the operands is away from its number (None: as the task draws it)."""

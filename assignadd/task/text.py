@@ -41,7 +41,10 @@ def parse(text: str, task: Task = Task()) -> list[int]:  # noqa: B008 (Task is f
 
 
 def with_assignment(text: str, task: Task) -> str | None:
-    """Two numbers alone, such as `17+19=?`, with the assignment that every sequence has; None for any other text."""
+    """For two numbers alone, such as `17+19=?`, a sequence with their sum: `a=0, 17+19=?`. None for any other text.
+
+    The assignment is there as every sequence has one.
+    """
     addition = rf"\s*([0-9]+)\s*{re.escape(task.sign)}\s*([0-9]+)\s*(=\s*([?]\s*)?)?"
     match = re.fullmatch(addition, text, re.ASCII)
     if match is None or task.operands != 2:

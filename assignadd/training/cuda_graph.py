@@ -18,8 +18,8 @@ from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import Sizes
 from assignadd.training.schedule import Drawing
 
-# About this many sequences are drawn at once: enough to fill the device, little beside its memory. A task of the user's
-# own may have long sequences: there, as many are drawn as have about this many tokens.
+# About this many sequences are drawn at once, which fill the device and take little of its memory. A task of the user's
+# own may have long sequences: there, the sequences drawn at once have about this many tokens together.
 SEQUENCES_AHEAD = 1 << 20
 OWN_TOKENS_AHEAD = 1 << 22
 MOST_STEPS_AHEAD = 64
@@ -63,14 +63,14 @@ class CapturedStep:
         """Takes this many training steps from the current one on."""
         first = int(self._step)
         for step in range(first, first + steps):
-            start = step - step % self.steps_ahead  # of the steps that are drawn together with this one
+            start = step - step % self.steps_ahead  # the first of the steps that are drawn together with this one
             if self._start != start:
                 self._draw_batches()
                 self._start = start
             self._step_graph.replay()
 
     def _draw(self) -> None:
-        """Draws the sequences of all steps that are drawn together with the current one into the buffers."""
+        """Fills the buffers: draws the sequences of the current step and of those that are drawn together with it."""
         start = self._step - self._step % self.steps_ahead
         batch = self._sampler.sample(start + self._offsets, self._batch_size)
         self._tokens.copy_(batch.tokens)

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 class TableGradient:
-    """Loss and gradient of a stack by the table forward and its backward pass, in tensor operations or on a GPU."""
+    """Loss and gradient of a stack by the table forward and its backward pass, in tensor operations or on a GPU.
+
+    `slot_scores`, if there are any, are added to the scores of layer 1.
+    """
 
     def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
         self.flat = torch.empty_like(stack.flat)
@@ -130,7 +133,10 @@ class ReferenceGradient:
             self._loss = torch.compile(answer_losses, dynamic=False)
 
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss of each model, (M,); writes the gradients into `flat`, (M, P). Goes on where compiling fails."""
+        """The loss of each model, (M,); writes the gradients into `flat`, (M, P).
+
+        If torch cannot compile the loss, a line on stderr says so, and from then on it is computed without compiling.
+        """
         try:
             return self._backward(batch)
         except Exception as error:
@@ -165,7 +171,9 @@ class AnswerGradient(ReferenceGradient):
 
     def _losses(self, batch: Batch) -> Tensor:
         logits = logits_of_answers(self._model, batch.tokens[0])
-        return mean_losses((logits.double() if self._loss_in_float64 else logits)[None], batch.labels)
+        if self._loss_in_float64:
+            logits = logits.double()
+        return mean_losses(logits[None], batch.labels)
 
 
 class NetworkGradient(ReferenceGradient):
@@ -176,7 +184,9 @@ class NetworkGradient(ReferenceGradient):
 
     def _losses(self, batch: Batch) -> Tensor:
         logits = logits_of_weights(self._config, self._weights, batch.tokens)
-        return mean_losses(logits.double() if self._config.numerics.loss_in_float64 else logits, batch.labels)
+        if self._config.numerics.loss_in_float64:
+            logits = logits.double()
+        return mean_losses(logits, batch.labels)
 
 
 def answer_losses(
@@ -190,8 +200,9 @@ def answer_losses(
     # The sampler's tokens are in another order in memory on a GPU, and activations would inherit it.
     is_token = tokens.contiguous().unsqueeze(-1) == vocabulary  # (M, B, T, K)
     rows = is_token.to(weights["model.embed.W_E"].dtype)
-    # A lambda: torch 2.11 does not compile a function with annotations that is defined in here (Python 3.12).
-    logits = vmap(lambda of_model, its_rows: functional_call(answer, of_model, (its_rows,)))(weights, rows)  # (M, B, N)
+    # The logits of each model, (M, B, N). A lambda: torch 2.11 does not compile a function with annotations that is
+    # defined in here (Python 3.12).
+    logits = vmap(lambda its_weights, its_rows: functional_call(answer, its_weights, (its_rows,)))(weights, rows)
     if answer.loss_in_float64:
         logits = logits.double()
     return mean_losses(logits, labels)

@@ -67,8 +67,8 @@ def train_run(
     Call it again after any interruption: on a CPU the files are bitwise the same. On another device a run continues
     with other last bits. A finished run is left unchanged, whatever is damaged in it.
     `observe(configs, seen)` returns a function that is called with the models every `record.measure_every` steps and
-    after the last step; what it returns is stored in the metrics under `measures`. The run stores the attribute
-    `observed` of an observer, if it has one, and goes on with the same alone.
+    after the last step; what it returns is stored in the metrics under `measures`. If an observer has the attribute
+    `observed`, the run stores it, and can be continued only with an observer that has the same.
     """
     if not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
@@ -82,8 +82,9 @@ def train_run(
                 listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
                 n_notes = len(run.notes)
                 _train(config, commits, trainer, signals, listener, rows)
-            if run.notes[n_notes:]:  # of its commits
-                listener(TrainingProgress(run.step, [], notes=run.notes[n_notes:]))
+            notes_of_commits = run.notes[n_notes:]
+            if notes_of_commits:
+                listener(TrainingProgress(run.step, [], notes=notes_of_commits))
     saved = Run.open(path)
     if signals.received:  # also after the last step: whoever called may have more to do
         raise Interrupted(signals.received, saved.step)
@@ -149,7 +150,9 @@ def _train(
         # Raises the error of a commit that failed.
         commits.check()
         if trainer.step == stop:
-            rows = _evaluate_and_save(commits, trainer) or rows  # empty where nothing was evaluated
+            new_rows = _evaluate_and_save(commits, trainer)
+            if new_rows:  # this step was evaluated
+                rows = new_rows
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
             is_saved = saves_state(config, trainer.step)  # then `_evaluate_and_save` has done so
@@ -209,7 +212,8 @@ def last_evaluations(config: Config) -> list[int]:
     if not config.record.final_sequences:
         return []
     every, steps = config.record.eval_every, config.optim.steps
-    first = max(0, steps // every - END_EVALUATIONS) * every  # at most this many of them count
+    n_evaluations = steps // every
+    first = max(0, n_evaluations - END_EVALUATIONS) * every  # the step before which none can be among the last ones
     evaluations = [*range(first, steps, every), steps]
     return end_of_training(evaluations)
 

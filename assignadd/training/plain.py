@@ -29,7 +29,10 @@ def plain_steps(config: Config, batch: Batch) -> Mapping[str, Step]:
 
 
 def step_of(config: Config, batch: Batch, model: nn.Module, logits: Callable[[Tensor], Tensor]) -> Step:
-    """A step of the model, whose answers have these logits, by autograd and torch's AdamW, on the first of a batch."""
+    """A training step of `model` by autograd and torch's AdamW, on the sequences that a batch has for its first model.
+
+    `logits(tokens)` are the model's logits of the answers, (B, N).
+    """
     tokens, labels = batch.tokens[0].long(), batch.labels[0]
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
 
@@ -56,18 +59,20 @@ class PlainTransformer(nn.Module):
         self.direct_path = model.direct_path
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embedding(tokens) + self.position
+        x = self.embedding(tokens) + self.position  # (B, T, d)
         *layers, last = cast(list[PlainLayer], list(self.layers))
         for layer in layers:
             x = x + layer.attention(x)
-            x = x + layer.mlp(x) if layer.up else x
-        x = x[:, -1] + last.attention(x)[:, -1]
-        written = last.mlp(x) if last.up else 0
-        return self.unembedding(self.norm(x + written if self.direct_path else written))
+            if layer.up is not None:  # the layer has an MLP
+                x = x + layer.mlp(x)
+        x = x[:, -1] + last.attention(x)[:, -1]  # (B, d)
+        if last.up is not None:
+            x = x + last.mlp(x) if self.direct_path else last.mlp(x)
+        return self.unembedding(self.norm(x))
 
 
 class PlainLayer(nn.Module):
-    """What attention and the MLP of a layer write, both behind a norm where the model has norms."""
+    """Attention and the MLP of a layer. Each reads the residual stream through a norm, where the model has norms."""
 
     def __init__(self, model: Model, width: int | None):
         super().__init__()
@@ -79,11 +84,13 @@ class PlainLayer(nn.Module):
         self.down = nn.Linear(width or 0, d, bias=model.biases) if width else None
 
     def attention(self, x: Tensor) -> Tensor:
+        """What attention writes at every position, (B, T, d)."""
         q, k, v = self.projections(self.norm_1(x)).unflatten(-1, self.heads).permute(2, 0, 3, 1, 4)  # (B, H, T, dh)
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.output(z.transpose(1, 2).flatten(2))
 
     def mlp(self, x: Tensor) -> Tensor:
+        """What the MLP writes, (..., d), in a layer that has one."""
         assert self.up is not None and self.down is not None
         return self.down(self.activation(self.up(self.norm_2(x))))
 

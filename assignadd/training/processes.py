@@ -59,7 +59,7 @@ class ProcessDied(UserError):
 
 
 class ProcessPool:
-    """Processes that each have a part of the items, of which they call methods.
+    """Processes among which items, objects of any class, are divided; each process calls methods of its items.
 
     With one process, or where the system cannot fork, every method is called in this one.
     """
@@ -141,16 +141,17 @@ def _reply(pipe: Connection) -> Any:
 
 @dataclass(frozen=True)
 class _Calls:
-    """A function and the arguments of its calls, which forked processes have without being sent them."""
+    """A function and the arguments of its calls: the item of each process of a pool, which has it by being forked."""
 
     function: Callable[[Any], Any]
     arguments: Sequence[Any]
 
     def call(self, place: int) -> Any:
+        """What the function returns for the argument at this place."""
         return self.function(self.arguments[place])
 
     def in_processes(self, processes: int) -> ProcessPool | None:
-        """A pool for the calls; None where one process is enough, or the system cannot fork."""
+        """A pool of at most `processes`, each with these calls; None for a single one, or if the system cannot fork."""
         processes = min(processes, len(self.arguments))
         return ProcessPool([self] * processes, processes) if processes > 1 and can_fork() else None
 
@@ -192,7 +193,7 @@ def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], proc
 
 
 def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:
-    """How to make a tensor again in another process, a function and its arguments; torch's way keeps a file open."""
+    """A function and its arguments, which make the tensor again in another process; torch's way keeps a file open."""
     return torch.from_numpy, (tensor.detach().cpu().numpy(),)
 
 
@@ -245,6 +246,7 @@ class StopSignals:
             signal.signal(signum, handler)
 
     def _note(self, signum: int, _: FrameType | None) -> None:
+        """Handles a signal."""
         self.received = signum
 
 

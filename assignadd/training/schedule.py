@@ -132,13 +132,14 @@ class LiteralsLater:
     def sample(self, step: Tensor | int, rows: int) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         # Both draw at every step, so that a CUDA graph can be replayed.
-        late, early = self._always.sample(step, rows), self._at_first.sample(step, rows)
-        is_early = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
-        tokens = torch.where(is_early[..., None], early.tokens, late.tokens)
-        return Batch(tokens, torch.where(is_early, early.labels, late.labels))
+        always, at_first = self._always.sample(step, rows), self._at_first.sample(step, rows)
+        is_first = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
+        tokens = torch.where(is_first[..., None], at_first.tokens, always.tokens)
+        return Batch(tokens, torch.where(is_first, at_first.labels, always.labels))
 
 
 Drawing = Sampler | UserSampler | LiteralsLater
+"""The samplers of training sequences."""
 
 
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
@@ -148,20 +149,20 @@ def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
 
 
 def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScores | None:
-    """What is added to scores of layer 1 at the step whose number `step` holds; None where nothing ever is."""
+    """What settings add to scores of layer 1 at the step whose number `step` holds; None where they never add any."""
     has_any = any(config.optim.slot_score and config.optim.slot_score_until for config in configs)
     return SlotScores(configs, step) if has_any else None
 
 
 def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Drawing:
-    """The sampler of the training sequences of these models."""
+    """The sampler of the training sequences of these models; a model has no literals before its `literals_from`."""
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]
     always = sampler_of(tasks, seen, seeds, device=device)
     literals_from = [config.optim.literals_from for config in configs]
     if not any(literals_from) or isinstance(always, UserSampler):
         return always
-    has_literals_at_first = [first_step == 0 for first_step in literals_from]
+    has_literals_at_first = [first_step == 0 for first_step in literals_from]  # of each model
     at_first = Sampler(tasks, seen, seeds, device=device, literals=has_literals_at_first)
     return LiteralsLater(always, at_first, literals_from)
 

@@ -138,21 +138,26 @@ def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[s
 
 
 def time_round(config: Config, group: Group, peers: Mapping[str, Step]) -> dict[str, float]:
-    """The time of a step, its floor, the rate of matrix products, and the time of a step of each peer, over a round.
+    """The time of a step, its floor, the rate of matrix products, and the time of each peer's step, over a round.
 
-    A round is the steps whose sequences are drawn together, so that drawing counts in full. After each of its parts
-    matrix products and the peers are timed, as a busy machine is fast or slow for seconds at a time. A peer has every
-    other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
+    Their names are `step_ms`, `floor_ms`, `step_over_floor`, `sgemm_gflops` and, for each peer, `NAME_ms` and
+    `NAME_over_step`.
+
+    A round is the steps whose sequences are drawn together, so that drawing counts in full. It has several parts, and
+    after each of them matrix products and the peers are timed, as a busy machine is fast or slow for seconds at a time.
+    A peer has every other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
     """
     step_seconds = 0.0
     rates: list[float] = []
+    # By the name of a peer and whether it has oneDNN, the times of its steps.
     peer_ms: dict[tuple[str, bool], list[float]] = {(name, onednn): [] for name in peers for onednn in (True, False)}
     for part in range(PARTS):
         steps = len(range(part, group.steps_ahead, PARTS))  # about a PARTS-th; the parts add up to steps_ahead
         step_seconds += seconds_of(partial(group.advance, steps))
         rates.append(product_gflops(config))
+        onednn = part % 2 == 0
         for name, step in peers.items():
-            peer_ms[name, part % 2 == 0].append(_peer_ms(step, onednn=part % 2 == 0))
+            peer_ms[name, onednn].append(_peer_ms(step, onednn))
     rate = statistics.median(rates)  # 1e9 operations a second, or 1e6 a millisecond
     step_ms = 1000 * step_seconds / group.steps_ahead
     floor_ms = flops(config) / (1e6 * rate)
@@ -192,7 +197,10 @@ def sampler_rate(config: Config, seconds: float) -> float:
 
 
 def evaluation_rate(config: Config, seconds: float) -> dict[str, float]:
-    """Sequences a second that one thread answers and marks, and the time over that of its matrix products."""
+    """Sequences a second that one thread answers and marks, and the time over that of its matrix products.
+
+    Their names are `evaluation_per_second` and `evaluation_over_floor`.
+    """
     prepare("cpu", 1, config)
     exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
     stack, n = initial_stack(config, [0]), exam.labels.numel()
@@ -242,5 +250,5 @@ def splits(config: Config, n: int) -> Tensor:
 
 
 def one_model(config: Config) -> Group:
-    """A model that is about to be trained on a CPU."""
+    """The untrained model of seed 0, as a group that trains on a CPU."""
     return Group(initial_stack(config, [0]), [Member(0).config(config)], splits(config, 1))

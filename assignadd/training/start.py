@@ -59,7 +59,10 @@ def set_start(trainer: Trainer) -> None:
 
 
 def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, Tensor]:
-    """The weights of one model, by name, that are taken from other networks."""
+    """The weights of one model, by name, that are taken from other networks.
+
+    Raises a ConfigError for a network that cannot be read or has weights of other shapes.
+    """
     weights: dict[str, Tensor] = {}
     for setting, (network, part) in config.start.sources.items():
         try:

@@ -153,8 +153,11 @@ class Group:
             tensor.copy_(state[name])
 
     def _batches(self, first: int, last: int) -> Batch:
-        """The batches of steps `first` to `last` - 1, or of those that are drawn at once: tokens (n, M, B, T)."""
-        start = first - first % self.steps_ahead  # of the steps that are drawn together with the first one
+        """The batches of the n steps from `first` to `last` - 1, or to the last that is drawn together with the first.
+
+        Tokens are (n, M, B, T).
+        """
+        start = first - first % self.steps_ahead  # the first of the steps that are drawn together
         if self._drawn is None or self._drawn[0] != start:
             steps = torch.arange(start, start + self.steps_ahead, device=self.step.device).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
@@ -163,7 +166,10 @@ class Group:
         return Batch(batches.tokens[asked_for], batches.labels[asked_for])
 
     def _captured_step(self) -> CapturedStep | None:
-        """The CUDA graphs of a training step, captured at the first call; None for a user's network without any."""
+        """The CUDA graphs of a training step, captured at the first call.
+
+        None for a network of the user's that cannot be captured, which trains without graphs.
+        """
         if self._captured is None:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
@@ -193,7 +199,10 @@ if `takes_stacks` is true, it measures all models of a process together, otherwi
 
 @dataclass(frozen=True)
 class Examined:
-    """Groups, the stack of all their models, the exam in which these are evaluated, and what measures them."""
+    """Groups of models that one process trains and evaluates together.
+
+    `stack` has all their models, `exam` their sequences, and `observe`, if there is an observer, measures them.
+    """
 
     groups: Sequence[Group]
     stack: Stack
@@ -219,8 +228,9 @@ class Examined:
 class Trainer:
     """The models of a run, in groups that train together, and the exams in which they are evaluated.
 
-    On a CPU each model is a group, which trains bit for bit as in a run of its own, several in parallel processes; on a
-    GPU all are one. `seen` are the models' splits, (M, N, N), and `observe` is their observer, if they have one.
+    On a CPU each model is a group, which trains bit for bit as in a run of its own; several groups train in parallel
+    processes. On a GPU all models are one group. `seen` are the models' splits, (M, N, N), and `observe` is their
+    observer, if they have one.
     """
 
     def __init__(
@@ -234,7 +244,7 @@ class Trainer:
     ):
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
-        slices = computed_together(device, len(configs))  # the models of each group
+        slices = computed_together(device, len(configs))  # of the models: those of each group
         processes = min(threads, len(slices)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
         init_seeds = [of_model.seed.init or 0 for of_model in configs]
@@ -244,20 +254,18 @@ class Trainer:
         self.groups = [Group(stack.models(models), configs[models], seen[models], to_memory) for models in slices]
 
         def examined(models: slice, groups: Sequence[Group], stack: Stack) -> Examined:
-            """These models with an exam and a measuring function for them."""
+            """The groups of these models, whose weights are in `stack`, with an exam and a measuring function."""
             exam = Exam(configs[models], seen[models], recorded_sets(config.task), config.record.eval_sequences, device)
             measure = observe(configs[models], seen[models].to(device)) if observe else None
             return Examined(groups, stack, exam, measure)
 
         if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
-            in_processes = [examined(slice(None), self.groups, stack)]
+            items = [examined(slice(None), self.groups, stack)]
         else:
-            in_processes = [
-                examined(models, [group], group.stack) for models, group in zip(slices, self.groups, strict=True)
-            ]
+            items = [examined(models, [group], group.stack) for models, group in zip(slices, self.groups, strict=True)]
         self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
-        self._pool = ProcessPool(in_processes, processes)
+        self._pool = ProcessPool(items, processes)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -319,5 +327,6 @@ class Trainer:
         start = 0
         for group in self.groups:
             end = start + len(group.stack)
-            group.load_state({name: t if name == "step" else t[start:end] for name, t in state.items()})
+            of_group = {name: tensor[start:end] for name, tensor in state.items() if name != "step"}
+            group.load_state(of_group | {"step": state["step"]})
             start = end
