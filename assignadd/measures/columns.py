@@ -226,11 +226,11 @@ class StackProgress:
 
     def __call__(self, stack: Stack) -> Columns:
         """The columns of the models of a stack; on a CPU each model is measured by itself."""
-        circuits = columns_alone(stack, circuit_columns)
-        return circuits | self.attention(stack, alone=True) | accuracy_columns(stack, self.exam)
+        circuits = columns_one_by_one(stack, circuit_columns)
+        return circuits | self.attention(stack, one_by_one=True) | accuracy_columns(stack, self.exam)
 
 
-def columns_alone(stack: Stack, measure: ColumnsOf) -> Columns:
+def columns_one_by_one(stack: Stack, measure: ColumnsOf) -> Columns:
     """The columns of a measure; on a CPU it is given one model at a time, so that no model changes another's digits."""
     columns_of_parts = [measure(models) for _, models in stack.parts]
     return {name: torch.cat([columns[name] for columns in columns_of_parts]) for name in columns_of_parts[0]}

@@ -56,16 +56,16 @@ class Routing:
 
 
 def routings(
-    stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]], alone: bool = False
+    stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]], one_by_one: bool = False
 ) -> list[Routing]:
     """Rates and masses of the attention patterns on several subsets (masks) of the sequences, from one forward pass.
 
-    With `alone`, a model's attention on a CPU is computed without the other models, so that these change no digit.
+    With `one_by_one`, a CPU computes the attention of one model at a time, so that no model changes another's digits.
     """
     task = stack.config.task
     chunks: list[dict[str, Counts]] = []  # of each chunk of sequences the counts by pattern
     for chunk in tokens.split(CHUNK, 1):
-        patterns = _patterns_alone(stack, chunk) if alone else trace_of(stack, chunk).patterns
+        patterns = _patterns_one_by_one(stack, chunk) if one_by_one else trace_of(stack, chunk).patterns
         chunks.append(pattern_counts(patterns, roles(task, chunk), task))
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
     values: dict[str, Tensor] = {}
@@ -80,8 +80,8 @@ def routings(
     return [Routing({name: by_subset[..., i] for name, by_subset in values.items()}) for i in range(len(subsets))]
 
 
-def _patterns_alone(stack: Stack, tokens: Int[Tensor, "M B T"]) -> list[Float[Tensor, "M B heads queries T"]]:
-    """Attention of every layer (`Trace.patterns`), of the models that are computed together one after the other."""
+def _patterns_one_by_one(stack: Stack, tokens: Int[Tensor, "M B T"]) -> list[Float[Tensor, "M B heads queries T"]]:
+    """Attention of every layer (`Trace.patterns`), computed for one of `stack.parts` after the other."""
     patterns_of_parts = [trace_of(models, tokens[part]).patterns for part, models in stack.parts]
     return [torch.cat(of_layer) for of_layer in zip(*patterns_of_parts, strict=True)]
 
@@ -185,10 +185,10 @@ class AttentionRates:
             self.subsets[f"{n_vars}-var"] = is_of_type
             self.subsets[f"{n_vars}-var, {TRAINING_LAW}"] = is_of_type & could_be_trained
 
-    def __call__(self, stack: Stack, alone: bool = False) -> dict[str, Float[Tensor, " M"]]:
-        """The columns of the models of a stack, by name; `alone` as in `routings`."""
+    def __call__(self, stack: Stack, one_by_one: bool = False) -> dict[str, Float[Tensor, " M"]]:
+        """The columns of the models of a stack, by name; `one_by_one` as in `routings`."""
         columns: dict[str, Tensor] = {}
-        of_subsets = routings(stack, self.tokens, list(self.subsets.values()), alone)
+        of_subsets = routings(stack, self.tokens, list(self.subsets.values()), one_by_one)
         for subset, of_subset in zip(self.subsets, of_subsets, strict=True):
             columns |= of_subset.columns(subset)
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}

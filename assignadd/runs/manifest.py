@@ -213,7 +213,7 @@ def _contradiction(manifest: Manifest) -> str | None:
         folder = name.partition("/")[0]
         if folder not in (CHECKPOINTS, STATES) or file.step is None or name != file_of_step(folder, file.step):
             return f"lists {name!r} for step {file.step}, which is not a file of a run"
-        # A state has the metrics up to its step. As rows are only added later, they cannot be longer than the run's.
+        # A state has the metrics up to its step: the run's are the same rows, or more.
         size_at_state = file.metrics.size if file.metrics else 0
         if file.step > manifest.step or size_at_state > manifest.metrics.size:
             return f"lists {name!r}, which is from after the run's step {manifest.step}"

@@ -54,7 +54,7 @@ def bytes_per_model(config: Config) -> int:
     if covers(config):  # the tables: layer 2 at the position of "=" alone
         H = model.n_heads
         patterns = 3 * H * task.length**2
-        # Of the H C + 1 rows that layer 1 writes and, for each head of layer 2, of the (1 + H) C rows that it reads.
+        # A number for each row: H C + 1 that layer 1 writes, and (1 + H) C that each head of layer 2 reads.
         usage = H * C + 1 + H * (1 + H) * C
         attention = patterns + 4 * usage  # the scores of layer 2 and both gradients are no larger than the usage
         residual_and_mlp = 6 * model.d_model + 3 * (model.d_mlp[-1] or 0)

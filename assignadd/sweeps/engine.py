@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 # How often the process of a job may die before the sweep gives up on it, here and on a cluster.
 MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
 OLDEST_RAY = (2, 54)
-# A lost process may live on for a moment and hold its run. On a cluster a job waits for the run for so many seconds; on
-# this machine the jobs look so often whether the run is free, with so many seconds between two looks.
+# A lost process may live on for a moment and hold its run: the seconds for which a job on a cluster waits for the run;
+# how often this machine's jobs look whether it is free, and the seconds between two looks.
 BUSY_SECONDS = 120.0
 LOOKS, BETWEEN_LOOKS = 5, 2.0
 POLL_SECONDS = 0.2  # between looks at this machine's processes

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from assignadd.config import Config, has_code_of_user
 from assignadd.measures.addition import network_frequencies
-from assignadd.measures.columns import Columns, ProgressObserver, StackProgress, columns_alone, where_defined
+from assignadd.measures.columns import Columns, ProgressObserver, StackProgress, columns_one_by_one, where_defined
 from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
@@ -153,8 +153,8 @@ def _final_rates(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int) 
         part = slice(first, first + models_at_once)
         models = stack.models(part)
         rates_of = AttentionRates(configs[part], seen[part], types, n)
-        columns = rates_of(models, alone=True)  # a model at a time on a CPU, so that no model changes another's digits
-        columns |= columns_alone(models, _frequency_columns)  # a model at a time too
+        # On a CPU one model at a time, so that no model changes the digits of another.
+        columns = rates_of(models, one_by_one=True) | columns_one_by_one(models, _frequency_columns)
         values = {final_column(name): column.tolist() for name, column in columns.items()}
         for m in range(len(models)):  # a rate without sequences is NaN
             rows.append({name: of_models[m] for name, of_models in values.items() if math.isfinite(of_models[m])})

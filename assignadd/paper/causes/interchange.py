@@ -62,14 +62,14 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     n_each = max(1, n // len(types) ** 2)
 
     def draw(n_vars: int, number: int) -> Tensor:
-        """Sequences with `n_vars` variables, (n_each, T); each number of a draw, 0 to 5, gives other sequences."""
+        """Sequences with `n_vars` variables, (n_each, T); each `number` gives other sequences."""
         return sequences([config], seen[None], n_vars, n_each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     base: list[Tensor] = []
     source: list[Tensor] = []
     for base_type, source_type in product(types, types):  # the same sequences for no two pairs of types
-        base.append(draw(base_type, number=source_type))  # 0, 1 or 2
-        source.append(draw(source_type, number=len(types) + base_type))  # 3, 4 or 5
+        base.append(draw(base_type, number=source_type))  # with three types, 0 to 2
+        source.append(draw(source_type, number=len(types) + base_type))  # 3 to 5
     return torch.cat(base), torch.cat(source)
 
 
