@@ -37,8 +37,9 @@ def fitted(text: str, task: Task) -> list[int] | None:
     tokens = parse(text, PAPER)
     values = assignments(tokens, PAPER)  # the number of each variable
     operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
-    most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
-    variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # operands first
+    most_assignments = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
+    operands_first = sorted(values, key=lambda variable: variable not in operands)
+    variables = operands_first[:most_assignments]
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
         return None
     letters = [paper.name(variable) for variable in variables]

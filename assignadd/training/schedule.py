@@ -97,28 +97,28 @@ class SlotScores:
     ) -> None:
         """Changes layer 1's `attention`, and the `usage` of each table row by `=`, to those with the added scores.
 
-        `TableForward.forward` calls it between its two layers. Row by row, `usage` has what `=` attends to the tokens,
-        then to the positions.
+        `TableForward.forward` calls it between its two layers. The first columns of `usage` are the attention of `=` to
+        each row of the tables: K tokens, then T positions.
         """
         is_active = (self._from <= self._step) & (self._step < self._until)  # (M,)
         scores = torch.where(is_active, self._scores, 0).to(attention.dtype)
         scores = scores.view(-1, *[1] * (tokens.dim() - 1))  # (M, 1, 1), or (1, 1) for one model
         operands = tokens[..., self._slots].long()  # (..., B, operands)
         is_variable = operands >= self._first_variable
-        # Views of what `=` attends to: by position (..., B, T), and by row (..., B, C).
-        of_equals, of_rows = attention[..., -1, :], usage[..., : self._n_rows]
+        # Views of the attention of `=`: to positions (..., B, T), to rows (..., B, C), to the rows of positions.
+        to_positions, to_rows = attention[..., -1, :], usage[..., : self._n_rows]
+        to_position_rows = to_rows[..., self._n_tokens :]
         # The softmax again: a weight w becomes w e^score = w + w expm1(score), and all, whose sum was 1, are divided by
         # the new sum. An attended position counts in the row of its token and in that of its position.
-        added = of_equals[..., self._slots] * torch.expm1(scores * is_variable)  # (..., B, operands)
+        added = to_positions[..., self._slots] * torch.expm1(scores * is_variable)  # (..., B, operands)
         total = 1 + added.sum(-1, keepdim=True)
-        of_equals[..., self._slots] += added
-        of_positions = of_rows[..., self._n_tokens :]
-        of_positions[..., self._slots] += added
+        to_positions[..., self._slots] += added
+        to_position_rows[..., self._slots] += added
         # One operand at a time: if both are one token, the order of the two sums would not be fixed.
         for token, amount in zip(operands.split(1, -1), added.split(1, -1), strict=True):
-            of_rows.scatter_add_(-1, token, amount)
-        of_equals /= total
-        of_rows /= total
+            to_rows.scatter_add_(-1, token, amount)
+        to_positions /= total
+        to_rows /= total
 
 
 class LiteralsLater:
