@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from assignadd.cli import main
+from assignadd.runs.files import MARK
 from tests.chaos.commands import COMMANDS, different, ended, files, prepared, uninterrupted
 from tests.chaos.forged import COMMANDS as READING
 from tests.chaos.forged import trained
@@ -58,8 +59,9 @@ def damaged_output(rng: random.Random, folder: Path) -> None:
     outcome = in_child(lambda: ended(name, folder))
     assert outcome.error is None, outcome.error
     written = [Path(path) for path in sorted(everything(folder).keys() - given.keys())]
-    # Inside a run, damage is named and stays (promise `damaged`).
-    victim = rng.choice([path for path in written if not any((p / "manifest.json").exists() for p in path.parents)])
+    # Inside a run, damage is named and stays (promise `damaged`). A publication has the files of a run, and a mark.
+    in_run = {p for path in written for p in path.parents if (p / "manifest.json").exists() and not (p / MARK).exists()}
+    victim = rng.choice([path for path in written if in_run.isdisjoint(path.parents)])
     elsewhere, refusal = folder / "elsewhere", folder / "refusal"
     kind = damage(rng, victim, elsewhere)
 
