@@ -144,7 +144,7 @@ def test_commands_in_sentences_parse(page, parse):
 
 
 # Pages in which one looks something up.
-REFERENCES = {"names.md", "reference.md", "reliability.md", "scale.md", "speed.md", "theory.md"}
+REFERENCES = {"names.md", "reference.md", "reliability.md", "speed.md", "theory.md"}
 
 
 @pytest.mark.parametrize("page", sorted({*DOCS.glob("*.md")} - set(OF_SITE)), ids=name_of)
