@@ -2,8 +2,8 @@
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_functions` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in
-single precision. `numba_step` is a whole training step of one model on a CPU. docs/names.md has their words, in "Words
-of the fast pass".
+single precision. `numba_step` is a whole training step of one model on a CPU, with `numba_heads` for several heads.
+docs/names.md has their words, in "Words of the fast pass".
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from numba.extending import intrinsic, models, register_model
 from assignadd.model.kernels.blas import ANY_ORDER, BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
-_REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
-# Numbers of a row that are read at once: as many as stay in registers while rows are added, and fewer for what is left.
-MANY, SOME, FEW = 8 * _REGISTER, 4 * _REGISTER, _REGISTER
+REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
+# Numbers of a row that are read at once: as many as stay in registers while rows are added, and half of that.
+MANY, SOME = 8 * REGISTER, 4 * REGISTER
 SUMS, TABLE, WEIGHTS = range(3)  # which of its arguments `add_rows` adds to
 MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2, "C")
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
@@ -191,7 +191,7 @@ def add_rows(to, table, tokens, weights, first, sums):
                 amounts += table[sequence] @ total
         return
     # From here on addresses, and distances in bytes. A sum is read in pieces: MANY numbers while that many are left,
-    # then SOME, FEW, one.
+    # then SOME, then one.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):
         sequence, amounts, sum_at = tokens[b], weights[b, first:], sums_at + b * width
@@ -206,11 +206,6 @@ def add_rows(to, table, tokens, weights, first, sums):
                 to, vector_at(sum_at + offset, SOME), sum_at + offset, table_at + offset, width, sequence, amounts
             )
             offset += BYTES * SOME
-        while offset <= width - BYTES * FEW:
-            _add_vector(
-                to, vector_at(sum_at + offset, FEW), sum_at + offset, table_at + offset, width, sequence, amounts
-            )
-            offset += BYTES * FEW
         while offset < width:
             _add_vector(to, vector_at(sum_at + offset, 1), sum_at + offset, table_at + offset, width, sequence, amounts)
             offset += BYTES
@@ -228,12 +223,12 @@ def add_small_product(a, b, out):
     width, b_at = BYTES * b.shape[1], np.intp(b.ctypes.data)
     for i in range(rows):
         row, out_at, offset = a[i], np.intp(out.ctypes.data) + i * out.strides[0], 0
-        while offset <= width - BYTES * FEW:
-            total = vector_at(out_at + offset, FEW)
+        while offset <= width - BYTES * REGISTER:
+            total = vector_at(out_at + offset, REGISTER)
             for j in range(inner):
                 total = plus_scaled(total, row[j], vector_at(b_at + j * b.strides[0] + offset, total))
             write(total, out_at + offset)
-            offset += BYTES * FEW
+            offset += BYTES * REGISTER
         while offset < width:
             number = vector_at(out_at + offset, 1)
             for j in range(inner):
