@@ -248,6 +248,7 @@ def _check_operation(task: Task) -> None:
         _require(task, "modulus", N % 2 == 0, "an even number, the order of a dihedral group")
     has_its_table = isinstance(table, tuple) and (operation == "table" or not table)
     _require(task, "table", has_its_table, "none, as task.operation is not table")
+    # The many configurations of a sweep share one table, which is checked once: `_last_table` is the one accepted last.
     was_accepted = table is _last_table[0] and _last_table[1] == N
     if operation == "table" and not was_accepted:
         all_accepted = all(type(entry) is int and 0 <= entry < N for entry in table)  # True is no number here

@@ -253,7 +253,7 @@ class Forward(Generic[A, R]):
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
 
     def trace(self, w: Weights, tokens: Int[Tensor, "*M B T"]) -> Trace:
-        """The trace of these sequences; patterns are there, other quantities are computed when they are first read."""
+        """The trace of these sequences. Its patterns are computed now, the other quantities when first read."""
         activations = self.forward(w, tokens)
         tables = activations.tables
         residuals = {
@@ -273,8 +273,9 @@ class Forward(Generic[A, R]):
         @torch.no_grad()
         def all_positions(layer: int) -> Tensor:
             """The residual of every position after layer 1, the only layer but the last."""
-            outputs = tables.equal_rows[..., :-1, :].unflatten(-2, (-1, self.C))  # of layer 1, (..., H, C, d)
-            return self.kernels.after_layer_1(tables.embeddings, outputs, tokens, activations.attention_1)
+            outputs_1 = tables.equal_rows[..., :-1, :]  # without the constant: (..., H C, d)
+            outputs_by_head = outputs_1.unflatten(-2, (-1, self.C))  # (..., H, C, d)
+            return self.kernels.after_layer_1(tables.embeddings, outputs_by_head, tokens, activations.attention_1)
 
         patterns = activations.attention_1, activations.attention_2.unsqueeze(-2)  # (..., B, H, queries, T)
         return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
@@ -371,13 +372,12 @@ class TableForward(Forward[OneHead, Tables]):
         """The tables of these weights, of which only queries and keys of layer 1 are complete before `kernels.join`."""
         aside, C, d = self.kernels.product_aside, self.C, w.E.shape[-1]
         new, axes = w.E.new_empty, w.E.shape[:-2]  # axes: (M,) of a stack, () of one model
+        # One memory for all rows, in this order, so that each of the three tables below is a slice of it.
         rows = new(*axes, 4 * C + 1, d)
         embeddings, outputs_1, constant, outputs_2 = rows.split_with_sizes([C, C, 1, 2 * C], -2)
-        equal_rows, key_rows, outputs = (
-            rows.narrow(-2, C, C + 1),
-            rows.narrow(-2, 0, 2 * C),
-            rows.narrow(-2, C, 3 * C + 1),
-        )
+        key_rows = rows[..., : 2 * C, :]  # [embeddings; outputs_1]
+        equal_rows = rows[..., C : 2 * C + 1, :]  # [outputs_1; constant]
+        outputs = rows[..., C:, :]  # [outputs_1; constant; outputs_2]
         self._write_embeddings(w, embeddings, constant)
         QK2 = new(*axes, d, d)
         with self.kernels.aside():

@@ -128,7 +128,8 @@ class _Reader:
         (_, first), (_, second), (_, third) = self._words[self._next : self._next + 3]
         if self.task.operands == 1 and second == "=":
             return third in ("?", "")
-        is_operand = first in self.numbers or first in self.n_links
+        is_assigned = first in self.n_links  # which has an entry for every variable that has a value so far
+        is_operand = first in self.numbers or is_assigned
         return second == self.task.sign or (second != "=" and is_operand)
 
     def error(self, expected: str) -> ParseError:

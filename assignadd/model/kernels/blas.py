@@ -114,12 +114,13 @@ def gemm(scale, a, b, beta, out):
         return
     # A matrix whose neighbours in a row are not neighbours in memory is a transpose: its columns are contiguous.
     a_transposed, b_transposed = a.strides[1] != BYTES, b.strides[1] != BYTES
-    # Bytes from one stored row to the next. NumPy's stride means nothing where there is a single one, and sgemm refuses
-    # one that is shorter than a row.
+    # Strides are bytes from one row in memory to the next; a row in memory is a column of a transpose. sgemm demands at
+    # least the length of a row, and NumPy's stride of a matrix with a single row may be anything.
     a_stride = max(a.strides[1], BYTES * rows) if a_transposed else max(a.strides[0], BYTES * inner)
     b_stride = max(b.strides[1], BYTES * inner) if b_transposed else max(b.strides[0], BYTES * columns)
-    # sgemm takes matrices as stored by columns, and so sees transposes: it is told to compute out.T = b.T @ a.T. A
-    # library that has sizes of 32 bits reads the lower half of these.
+    # sgemm expects matrices stored by columns. Those stored by rows are, to it, their transposes, so it computes
+    # out.T = b.T @ a.T: b comes first, and `columns` before `rows`. A library that has sizes of 32 bits reads the lower
+    # half of these.
     _sgemm(
         np.int8(TRANSPOSED if b_transposed else AS_STORED), np.int8(TRANSPOSED if a_transposed else AS_STORED),
         columns, rows, inner, scale, b.ctypes.data, b_stride // BYTES, a.ctypes.data, a_stride // BYTES,

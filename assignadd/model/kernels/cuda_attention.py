@@ -101,7 +101,11 @@ class CudaAttention(TensorKernels):
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of layer 2, by the program `attend_backward`."""
+        """The gradients of layer 2, by the program `attend_backward`, which fills the memory that is allocated here.
+
+        They are those of the rows that layer 2 used, (M, B, rows), of the scores of positions, and of what layer 2
+        passes on to the patterns of layer 1.
+        """
         in_memory, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
         g_of_rows = self.matrix(tokens, n_rows, g_usage)
         g_position_scores, g_passed_on = self._memory_for_positions(in_memory, g_usage)  # the program fills it
