@@ -58,7 +58,7 @@ class Exam:
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers of each model on each set, out of `n`."""
         correct = answers(stack, self.tokens) == self.labels  # (M, sets * n), or (M, sets * n, T)
-        if correct.dim() == 3:  # a sequence is right if each of its answers is
+        if correct.dim() == 3:  # a sequence is right if each of its answers is; a label -1 is a position without one
             correct = (correct | (self.labels < 0)).all(-1)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
@@ -104,13 +104,14 @@ def _draw(
 
     A model without such sequences gets zeros as tokens, and -1 as labels, which no answer equals.
     """
-    tasks, seeds = [config.task for config in configs], [config.seed.data or 0 for config in configs]
+    tasks = [config.task for config in configs]
+    seeds = [config.seed.data or 0 for config in configs]  # None counts as seed 0
     try:
         batch = sampler_of(tasks, seen, seeds, evalset, device).sample(step, n)
         return torch.ones(len(configs), dtype=torch.bool), batch
     except EmptySetError:  # at least one of the models has no such sequence
         has_pairs = _has_pairs(configs, seen, evalset)
-    with_pairs = has_pairs.nonzero().flatten().tolist()  # the numbers of these models
+    with_pairs = has_pairs.nonzero().flatten().tolist()  # the indices of these models in the stack
     # If all models have pairs, the set has no sequence as it asks for variables that the task does not have, which is
     # the same for all.
     if len(with_pairs) in (0, len(configs)):

@@ -43,8 +43,10 @@ def logits_of_answers(model: Transformer, tokens: Int[Tensor, "B T"]) -> Float[T
     rows = F.embedding(pairs // T, model.embed.W_E) + F.embedding(pairs % T, model.pos_embed.W_pos)  # (pairs, d)
     at_positions: AtPositions = partial(F.embedding, index_of_pair)
     blocks = cast(list[Block], list(model.blocks))
-    for block in blocks if everywhere else blocks[:-1]:
+    blocks_at_all_positions = blocks if everywhere else blocks[:-1]
+    for block in blocks_at_all_positions:
         x = _with_mlp(block, _with_attention(block, rows, at_positions))  # (B, T, d)
+        # After attention, every position has a row of its own, (B T, d).
         rows, at_positions = x.flatten(0, 1), partial(torch.unflatten, dim=0, sizes=tokens.shape)
     if not everywhere:
         x = _with_mlp(blocks[-1], _last_attention(blocks[-1], at_positions(rows)))  # (B, d)
@@ -70,15 +72,16 @@ def _with_attention(block: Block, rows: Float[Tensor, "rows d"], at_positions: A
     attn, normal = block.attn, _normalised(block.ln1, rows)
     H, d, dh = attn.W_Q.shape
     x = at_positions(rows)
-    if H == 1 and dh >= d:  # b_K is not read: it adds the same to the scores of all keys
-        W_K, W_O = attn.W_K[0].T / math.sqrt(dh), attn.W_O[0]
-        q = at_positions(plus_bias(normal @ (attn.W_Q[0] @ W_K), _times(attn.b_Q, W_K)))
+    if H == 1 and dh >= d:  # then W_Q W_K^T and W_V W_O are no larger than their factors
+        # b_K is not read: it adds the same to the scores of all keys.
+        W_K_T, W_O = attn.W_K[0].T / math.sqrt(dh), attn.W_O[0]
+        q = at_positions(plus_bias(normal @ (attn.W_Q[0] @ W_K_T), _times(attn.b_Q, W_K_T)))
         k = x if normal is rows else at_positions(normal)
         v = at_positions(plus_bias(normal @ (attn.W_V[0] @ W_O), _times(attn.b_V, W_O)))
         return plus_bias(x + _attended(q, k, v), attn.b_O)
 
     def of_heads(W: Tensor, bias: Tensor | None, scale: float = 1.0) -> tuple[Tensor, ...]:
-        """The product of every position with the weight of each head, (B, T, dh), times a number."""
+        """For each head, a tensor (B, T, dh): `scale` times every position's product with its weight, plus bias."""
         offset = None if bias is None else bias.flatten() * scale
         product = plus_bias(normal @ (W.transpose(0, 1).flatten(1) * scale), offset)  # (rows, H dh)
         return at_positions(product).unflatten(-1, (H, dh)).unbind(2)
@@ -112,9 +115,11 @@ def _times(bias: Tensor | None, W: Tensor) -> Tensor | None:
 def _last_attention(block: Block, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B d"]:
     """The residual of `=` after the attention of the last layer, from the residual stream before."""
     attn, normal = block.attn, _normalised(block.ln1, x)
+    d_head = attn.W_Q.shape[-1]
     q = plus_bias(torch.einsum("bd,hde->bhe", normal[:, -1].contiguous(), attn.W_Q), attn.b_Q)
-    q = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # scores are the products of these with `normal`
-    pattern = (q @ normal.mT.contiguous() / math.sqrt(attn.W_Q.shape[-1])).softmax(-1)  # (B, H, T)
+    # q (x W_K) = (q W_K^T) x, so no key is computed. b_K is not read: it adds the same to the scores of all keys.
+    query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, H, d)
+    pattern = (query_for_residuals @ normal.mT.contiguous() / math.sqrt(d_head)).softmax(-1)  # (B, H, T)
     mixture = pattern @ normal  # (B, H, d)
     z = plus_bias(torch.einsum("bhd,hde->bhe", mixture, attn.W_V), attn.b_V)
     return x[:, -1] + plus_bias(torch.einsum("bhe,hed->bd", z, attn.W_O), attn.b_O)

@@ -79,7 +79,7 @@ class Chunk(NamedTuple):
     g_position_scores: Float32[Array, "n T"]
     g_passed_on: Float32[Array, "n T"]
     """The gradient by how much of each position's copies is passed on to `=`."""
-    # Memory of `layer_1_backward`.
+    # Scratch memory of `layer_1_backward`; the last row of `g_by_key` is that of a single query.
     g_by_key: Float32[Array, "T+1 T"]
     g_positions: Float32[Array, "C T"]
 
@@ -161,7 +161,7 @@ class HeadChunk(NamedTuple):
     g_scores_2: Float32[Array, "H n P"]
     g_queries_2: Float32[Array, "H n dh"]
     g_amounts_1: Float32[Array, "n H*T"]
-    # Memory for a pattern of layer 1, and of its backward pass.
+    # Scratch memory for a transposed pattern of layer 1, and for its backward pass, as in `Chunk`.
     pattern_T: Float32[Array, "T T"]
     g_by_key: Float32[Array, "T+1 T"]
     g_positions: Float32[Array, "C T"]
@@ -256,7 +256,7 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     H = len(w.Q1) if w.Q1.ndim == 3 else 1
     C = K + T  # rows: tokens, then positions
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
-    R, P = (1 + H) * C, (1 + H) * T  # rows of the keys of layer 2, and those of them that are of positions
+    R, P = (1 + H) * C, (1 + H) * T  # the rows that keys of layer 2 are made of, and those among them of positions
     lengths = {"K": K, "T": T, "C": C, "S": S, "H": H, "R": R, "P": P, "d": d, "dh": dh}
     return lengths | {"h": len(w.W_out), "N": w.U.shape[1], "n": n}
 
@@ -268,7 +268,10 @@ def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, list[int]]:
 
 @lru_cache(maxsize=64)
 def _shapes_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> dict[str, list[int]]:
-    """As `_shapes`; jaxtyping has the axes of each matrix, such as "n 3*T+1"."""
+    """As `_shapes`, for sizes that the cache can store, a tuple of pairs.
+
+    jaxtyping has the axes of each matrix in its type, such as "n 3*T+1".
+    """
     axes_of_matrix = {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}
     return {name: [_length(axis, dict(sizes)) for axis in axes] for name, axes in axes_of_matrix.items()}
 

@@ -60,8 +60,8 @@ class CompiledGradient:
 
     def __call__(self, batch: Batch) -> Tensor:
         """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
-        loss, never = self.flat.new_empty(1), torch.full((1,), -1)
-        self._run(batch, loss, never, Update())
+        loss, diverged_at = self.flat.new_empty(1), torch.full((1,), -1)  # -1: at no step
+        self._run(batch, loss, diverged_at, Update())  # without weights: one step, which updates nothing
         return loss
 
     def train(
@@ -128,13 +128,13 @@ class TrainingMemory:
     def __init__(self, w: Weights, batch_size: int, threads: int):
         self.batch_size, self.threads = batch_size, threads
         lengths = lengths_of(w, chunk_size(math.ceil(batch_size / threads)))
-        tables, chunk, sums = kinds_of(w)
+        tables_class, chunk_class, sums_class = kinds_of(w)
         self.losses = np.zeros(batch_size, np.float32)
-        self.tables = matrices(tables, lengths)
-        self.g_tables = matrices(tables, lengths)
-        self.chunk_of_thread = [matrices(chunk, lengths) for _ in range(threads)]
-        self.all_sums = zeros(threads, numbers_of(sums, lengths))
-        self.sums_of_thread = [matrices(sums, lengths, row) for row in self.all_sums]
+        self.tables = matrices(tables_class, lengths)
+        self.g_tables = matrices(tables_class, lengths)
+        self.chunk_of_thread = [matrices(chunk_class, lengths) for _ in range(threads)]
+        self.all_sums = zeros(threads, numbers_of(sums_class, lengths))  # a row for each thread
+        self.sums_of_thread = [matrices(sums_class, lengths, row) for row in self.all_sums]  # views of the rows
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
@@ -147,9 +147,10 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
     weights, logits = _arrays(w), np.empty((len(tokens), w.U.shape[1]), np.float32)
     threads = threads_for(len(tokens))
     lengths = lengths_of(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))
-    tables, chunk, _ = kinds_of(weights)
-    model, sequences = Model(weights, matrices(tables, lengths), equals, scale), _integers(tokens)
-    on_threads(numba_step.answer, [(model, matrices(chunk, lengths), sequences, logits) for _ in range(threads)])
+    tables_class, chunk_class, _ = kinds_of(weights)
+    model, sequences = Model(weights, matrices(tables_class, lengths), equals, scale), _integers(tokens)
+    arguments = [(model, matrices(chunk_class, lengths), sequences, logits) for _ in range(threads)]
+    on_threads(numba_step.answer, arguments)  # which writes the logits
     return torch.from_numpy(logits)
 
 

@@ -125,6 +125,7 @@ def _check_task(task: Task) -> None:
 def _copy_variables(groups: _Residual) -> tuple[Tensor, Tensor]:
     """QK1, by which numbers attend to the token before them and `=` to the operands; OV1, which copies variables."""
     QK, OV = groups.zeros(), groups.zeros()
+    # Two index tensors are paired entry by entry: position t attends to t - 1.
     QK[groups.position[1 : groups.second], groups.position[: groups.first]] = SCORE
     QK[groups.position[groups.second], groups.position[groups.plus]] = SCORE
     QK[groups.equals, groups.operands] = SCORE
@@ -135,7 +136,7 @@ def _copy_variables(groups: _Residual) -> tuple[Tensor, Tensor]:
 def _fetch_values(groups: _Residual) -> tuple[Tensor, Tensor]:
     """QK2, which matches variables and finds literals; OV2, which fetches values."""
     QK, OV = groups.zeros(), groups.zeros()
-    QK[groups.copied, groups.copied] = 2 * SCORE
+    QK[groups.copied, groups.copied] = 2 * SCORE  # each variable with itself, as index tensors are paired
     QK[groups.equals, torch.cat([groups.number, groups.operands])] = SCORE
     OV[groups.number, groups.value] = VALUE
     return QK, OV

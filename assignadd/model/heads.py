@@ -74,7 +74,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         kernels, H, C = self.kernels, self.kernels.H, self.C
         if tables is None:
             tables = self.begin_tables(w)
-        usage = kernels.matrix(tokens, kernels.n_used, tables.embeddings)
+        usage = kernels.matrix(tokens, kernels.n_used, tables.embeddings)  # which both layers fill
         scores_1 = usage.new_empty(*tokens.shape[:-2], H, C, C)
         for h in range(H):
             columns = self._of_head(h)
@@ -83,7 +83,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         kernels.join()  # the tables that `begin_tables` only began
         resid_pre = kernels.product(usage[..., : kernels.n_used_by_1], tables.equal_rows)  # (..., B, d)
         queries_2 = resid_pre @ tables.W_Q2  # (..., B, H dh)
-        scores_2 = kernels.matrix(tokens, H * (1 + H) * C, usage)
+        scores_2 = kernels.matrix(tokens, H * (1 + H) * C, usage)  # filled below, head by head
         for h in range(H):
             columns = self._of_head(h)
             self._scaled(queries_2[..., columns], tables.keys_2[..., columns].mT, scores_2[..., self._rows_of(h)])
@@ -128,7 +128,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         """Writes the gradients of all weights of attention and embeddings: `forward` from the end to the beginning."""
         tables, tokens, kernels = activations.tables, activations.tokens, self.kernels
         n_used_by_1, aside = kernels.n_used_by_1, kernels.product_aside
-        g_usage = kernels.matrix(tokens, kernels.n_used, g_resid)
+        g_usage = kernels.matrix(tokens, kernels.n_used, g_resid)  # filled below: layer 2's columns, then layer 1's
         g_keys_and_values = g_resid.new_empty(*tables.key_rows.shape[:-1], tables.W_2.shape[-1])
         g_keys_2, g_values_2 = g_keys_and_values.chunk(2, -1)
         self._output_backward(activations, g_resid, g_usage[..., n_used_by_1:], g_values_2, grads)
@@ -161,9 +161,10 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         kernels.product(activations.read_2.mT, g_resid, grads.O2.flatten(-3, -2))  # not aside: `g_resid` changes later
         g_read_2 = g_resid @ activations.O2.mT  # (..., B, H dh)
         for h in range(kernels.H):
-            columns, rows = self._of_head(h), self._rows_of(h)
-            kernels.product(g_read_2[..., columns], tables.values_2[..., columns].mT, g_used_by_2[..., rows])
-            kernels.product_aside(used_by_2[..., rows].mT, g_read_2[..., columns], g_values_2[..., columns])
+            columns, columns_of_usage = self._of_head(h), self._rows_of(h)
+            g_used = g_used_by_2[..., columns_of_usage]
+            kernels.product(g_read_2[..., columns], tables.values_2[..., columns].mT, g_used)
+            kernels.product_aside(used_by_2[..., columns_of_usage].mT, g_read_2[..., columns], g_values_2[..., columns])
 
     def _scores_backward(self, activations: SeveralHeads, g_scores_2: Tensor, g_keys_2: Tensor) -> Tensor:
         """Returns the gradient of layer 2's queries from that of its scores; writes that of its keys, aside.
@@ -188,6 +189,7 @@ class HeadForward(Forward[SeveralHeads, HeadTables]):
         All are complete when it returns. `g_scores_1` may still be computed aside when it is called, the others not.
         """
         K, C, H, kernels = self.K, self.C, self.kernels.H, self.kernels
+        # The gradient of [queries_1, keys_1, values_1], (..., C, 3 H dh); the next three are views of it.
         g_of_1 = tables.embeddings.new_empty(*tables.embeddings.shape[:-1], tables.W_1.shape[-1])
         g_queries_1, g_keys_1, g_values_1 = g_of_1.chunk(3, -1)
         with kernels.after_layer_1_backward(g_of_1):

@@ -24,7 +24,7 @@ from assignadd.user_file import Source, source_of, user_object
 
 NAME = "NETWORK"
 """The name that a file gives its network."""
-SEQUENCES_TRIED = 8
+SEQUENCES_TRIED = 8  # on which `register` tries a network
 Factory = Callable[[Sizes], nn.Module]
 
 
@@ -140,7 +140,7 @@ def first_weights(config: Config, seed: int) -> Float[Tensor, " P"]:
 def module_with(config: Config, weights: Mapping[str, Tensor]) -> nn.Module:
     """The user's module with copies of these weights of one model."""
     module = _module(config).to(dtype=getattr(torch, config.numerics.dtype))
-    module.load_state_dict(dict(weights), strict=False)
+    module.load_state_dict(dict(weights), strict=False)  # not strict: a module's buffers are no weights of a run
     return module.eval()
 
 
@@ -155,6 +155,7 @@ def logits_of_weights(
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
         logits = functional_call(module, model_weights, (model_tokens,))
+        # A network may return the logits of the last position alone, (B, N).
         return logits if everywhere or logits.dim() == 2 else logits[:, -1]
 
     if len(tokens) == 1:  # without vmap, which has no rule for some operations of torch

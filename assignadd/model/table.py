@@ -82,10 +82,10 @@ class Tables(Rows):
     queries_1: Tensor  # (C, dh)
     keys_1: Tensor  # (C, dh)
     values_1: Tensor  # (C, dh)
-    QK2: Tensor  # (d, d)
+    QK2: Tensor  # (d, d)             W_Q W_K^T / sqrt(d_head) of layer 2
     queries_2: Tensor  # (C + 1, d)        equal_rows QK2
     scores_2: Tensor  # (2C, C + 1)       key_rows queries_2^T
-    OV2: Tensor  # (d, d)
+    OV2: Tensor  # (d, d)             W_V W_O of layer 2
     outputs: Tensor  # (3C + 1, d)       [equal_rows; key_rows OV2]: what the residual of `=` after layer 2 is made of
 
 
@@ -169,7 +169,8 @@ class OneHead(Activations):
     @cached_property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
         """What layer 2's attention writes into the residual of `=`: what it uses of each of key_rows OV2."""
-        n = self.kernels.n_used_by_1  # rows of `outputs` before those, and columns of `usage` for them
+        # From row n on `outputs` is key_rows OV2, and from column n on `usage` says how much of that is used.
+        n = self.kernels.n_used_by_1
         return self.usage[..., n:] @ self.tables.outputs[..., n:, :]
 
     @cached_property
@@ -230,7 +231,7 @@ class Forward(Generic[A, R]):
     def _write_embeddings(self, w: Weights, embeddings: Tensor, constant: Tensor) -> None:
         """Writes [E; P], (..., C, d), and E_= + P_=, (..., 1, d)."""
         torch.cat([w.E, w.pos], -2, out=embeddings)
-        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)
+        E_equals, P_last = w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1)  # one row of each
         torch.add(E_equals, P_last, out=constant)
 
     def _rows_backward(self, g_key_rows: Tensor, g_equal_rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -328,7 +329,8 @@ class TableForward(Forward[OneHead, Tables]):
         self.check(tokens)
         if tables is None:
             tables = self.begin_tables(w)
-        usage = self.kernels.matrix(tokens, self.kernels.n_used, tables.outputs)  # (..., B, 3C + 1)
+        # (..., B, 3C + 1): layer 1 fills the first C + 1 columns, layer 2 the others.
+        usage = self.kernels.matrix(tokens, self.kernels.n_used, tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
         attention_1 = self.kernels.layer_1(scores_1.unsqueeze(-3), tokens, usage)  # (..., B, 1, T, T)
         if edit_layer_1:
@@ -419,9 +421,9 @@ class TableForward(Forward[OneHead, Tables]):
         # scores_2 = key_rows queries_2^T, queries_2 = equal_rows QK2
         g_key_rows = plus_product(g_outputs_2 @ tables.OV2.mT, g_scores_2, tables.queries_2)
         g_queries_2 = g_scores_2.mT @ tables.key_rows
-        g_QK2 = self._scaled(tables.equal_rows.mT, g_queries_2)
-        aside(g_QK2, w.K2, grads.Q2)
-        aside(g_QK2.mT, w.Q2, grads.K2)
+        g_Q2_K2_T = self._scaled(tables.equal_rows.mT, g_queries_2)  # QK2 is Q2 K2^T / sqrt(d_head)
+        aside(g_Q2_K2_T, w.K2, grads.Q2)
+        aside(g_Q2_K2_T.mT, w.Q2, grads.K2)
         g_equal_rows = plus_product(g_equal_rows, g_queries_2, tables.QK2.mT)
 
         # outputs_1 = embeddings V1 O1

@@ -26,9 +26,10 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
     `stacked` says whether weights and tokens have the axis M, which the GPU kernels require.
     """
-    (K, T), H = sizes_of(config.task)[:2], config.model.n_heads
+    sizes = sizes_of(config.task)
+    K, T, H = sizes.n_tokens, sizes.length, config.model.n_heads
     single_precision = config.numerics.dtype == "float32"
-    if H == 1 and has_step(config, device):
+    if H == 1 and has_step(config, device):  # `CompiledKernels` are for one head alone
         from assignadd.model.kernels.numba_functions import CompiledKernels
 
         return CompiledKernels(K, T, device)

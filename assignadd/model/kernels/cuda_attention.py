@@ -24,7 +24,7 @@ from assignadd.model.kernels.tensor import TensorKernels
 SOURCE = Path(__file__).with_name("attention.cu")
 PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_backward"]
 BYTES_OF_FLOAT, LANES = 4, 32  # LANES: threads of a warp
-DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that any program may have
+DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that a block may have without asking for more
 # Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
 # tokens whose rows are added up at once, and warps that each have a table.
 PATTERN_SEQUENCES, MOST_TOKENS, MOST_WARPS = 256, 96, 8
@@ -40,7 +40,8 @@ class CudaAttention(TensorKernels):
         super().__init__(n_tokens, length, device, n_heads)
         device_properties = properties(device)
         self._processors = device_properties.multi_processor_count
-        # All sizes of memory are counted in numbers, and are of the shared memory that a block of threads may have.
+        # All sizes of memory are counted in numbers, of 4 bytes each, and are of the shared memory that a block of
+        # threads may have.
         memory = device_properties.shared_memory_per_block_optin // BYTES_OF_FLOAT
         # A block of `table_backward` has this many warps, each with this many rows of the score table in memory.
         self._table_rows = min(self.C, memory // self.C)
@@ -66,8 +67,8 @@ class CudaAttention(TensorKernels):
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         """Attention of layer 1, by the program `patterns`."""
-        in_memory = _tokens(tokens)
-        M, T, B = in_memory.shape
+        stored_tokens = _tokens(tokens)
+        M, T, B = stored_tokens.shape
         if B * max(self.n_used, self.H * T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
             raise ValueError(f"{B:,} sequences are too many at once for a GPU: split them")
         if not usage.mT.is_contiguous():
@@ -79,14 +80,14 @@ class CudaAttention(TensorKernels):
         n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, at_once_if_all_are_busy))
         blocks = math.ceil(B / n_sequences)
         memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M * self.H)
-        self._launch("patterns", grid, T, memory, scores.contiguous(), in_memory, attention, usage, B, n_sequences)
+        self._launch("patterns", grid, T, memory, scores.contiguous(), stored_tokens, attention, usage, B, n_sequences)
         return attention.movedim(-1, 1)  # (M, B, H, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         """Attention of layer 2 and the scores of copies, by the program `attend`."""
-        in_memory = _tokens(tokens)
-        attention_2, copied_scores = self._memory_for_positions(in_memory, scores)
-        inputs = _in_memory(scores), in_memory, _in_memory(attention_1)
+        stored_tokens = _tokens(tokens)
+        attention_2, copied_scores = self._memory_for_positions(stored_tokens, scores)
+        inputs = _in_memory(scores), stored_tokens, _in_memory(attention_1)
         self._over_sequences("attend", 1 + self.H, *inputs, copied_scores, attention_2, usage)
         return attention_2.movedim(-1, 1), copied_scores.movedim(-1, 1)
 
@@ -106,10 +107,10 @@ class CudaAttention(TensorKernels):
         They are those of the rows that layer 2 used, (M, B, rows), of the scores of positions, and of what layer 2
         passes on to the patterns of layer 1.
         """
-        in_memory, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
+        stored_tokens, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
         g_of_rows = self.matrix(tokens, n_rows, g_usage)
-        g_position_scores, g_passed_on = self._memory_for_positions(in_memory, g_usage)  # the program fills it
-        inputs = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
+        g_position_scores, g_passed_on = self._memory_for_positions(stored_tokens, g_usage)  # the program fills both
+        inputs = _in_memory(g_usage), stored_tokens, _in_memory(attention_1), _in_memory(attention_2)
         outputs = g_position_scores, g_passed_on, g_of_rows
         self._over_sequences("attend_backward", 1 + self.H, *inputs, *outputs)
         return g_of_rows, g_position_scores.movedim(-1, 1), g_passed_on.movedim(-1, 1)
@@ -119,13 +120,13 @@ class CudaAttention(TensorKernels):
         g_position_scores: Tensor, g_passed_on: Tensor,
     ) -> Tensor:  # fmt: skip
         """Gradient of layer 1's score table, by the programs `pairs_backward` and `table_backward`."""
-        in_memory = _tokens(tokens)
-        M, T, B = in_memory.shape
+        stored_tokens = _tokens(tokens)
+        M, T, B = stored_tokens.shape
         inputs = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
         g_pairs = g_usage.new_empty(M, self.H, B, T, T)  # of every pair's score (query, key)
-        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), in_memory, *map(_in_memory, inputs), g_pairs)
-        with self.after_layer_1_backward(g_pairs, in_memory):
-            return self._table_backward(g_pairs, in_memory)
+        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), stored_tokens, *map(_in_memory, inputs), g_pairs)
+        with self.after_layer_1_backward(g_pairs, stored_tokens):
+            return self._table_backward(g_pairs, stored_tokens)
 
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
         """Gradients of layer 1's score tables (M, H, C, C) from those of every pair's score (M, H, B, query, key)."""
@@ -144,7 +145,8 @@ class CudaAttention(TensorKernels):
     def _over_sequences(self, name: str, parts: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
         """Launches a program whose blocks have a warp for each position of 32 sequences.
 
-        Each block gets the memory for `parts` calls of `spread` at once, 0 where the program does not call it.
+        In each block `spread` adds up `parts` kinds of rows at once, and gets memory for each: 1 + H for the sources of
+        layer 2's keys, 0 where the program does not call it.
         """
         M, T, B = tokens.shape
         memory, grid = parts * self._spread_memory, (math.ceil(B / LANES), M * self.H, 1)
@@ -153,13 +155,15 @@ class CudaAttention(TensorKernels):
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
         """Launches a grid of blocks of (LANES, warps) threads, each block with `memory` numbers of dynamic memory.
 
-        A program may have DEFAULT_MEMORY of both kinds together; for more, the dynamic part has to be allowed first.
+        A block may have DEFAULT_MEMORY bytes of static and dynamic shared memory together. For more, the driver has to
+        be told first how many of them may be dynamic.
         """
         if 0 in grid:  # no sequences
             return
         kernel = compiled(self._constants, torch.cuda.current_device())[name]
         dynamic_bytes = BYTES_OF_FLOAT * memory
         if dynamic_bytes + BYTES_OF_FLOAT * self._static_memory > DEFAULT_MEMORY:
+            # Where the dynamic part alone is smaller than DEFAULT_MEMORY, that is named: torch does not pass on less.
             kernel.set_shared_memory_config(max(DEFAULT_MEMORY, dynamic_bytes))
         kernel(grid, (LANES, warps, 1), list(arguments), dynamic_bytes)
 

@@ -248,7 +248,7 @@ def cross_entropy(logits, labels, losses, batch, in_double):
 
 @fast
 def gate(neurons, grad):
-    """The gradient before a ReLU, in place (B, h): 0 where the neuron is 0 or less."""
+    """Replaces `grad` (B, h), the gradient after a ReLU, by that before it: 0 where the neuron is 0 or less."""
     for b in range(len(neurons)):
         row, g_row = neurons[b], grad[b]
         for i in range(len(row)):
@@ -278,7 +278,7 @@ def layer_2_backward(chunk, tokens, C):
             g_weight = g_direct[q]
             for k in range(T):
                 g_weight += pattern_1[q, k] * g_passed_on[k]
-            g_score[q] = g_weight
+            g_score[q] = g_weight  # by the weight so far; by the score once the softmax is passed, below
             mean += g_weight * weights[q]
         for row in range(len(g_row_score)):
             g_row_score[row] = 0
@@ -302,9 +302,9 @@ def layer_1_backward(chunk, tokens, g_table):
     """
     B, T = tokens.shape
     g_by_key, g_positions = chunk.g_by_key, chunk.g_positions
-    clear(g_by_key)  # and so it stays for keys after the query
+    clear(g_by_key)  # entries for keys after the query are never written, and stay 0
     clear(g_positions)
-    g_row = g_by_key[T]
+    g_row = g_by_key[T]  # scratch memory, (T,), for one query: the row behind those of the T keys
     for b in range(B):
         sequence, copied_scores, g_passed_on = tokens[b], chunk.copied_scores[b], chunk.g_passed_on[b]
         g_of_equals = chunk.g_amounts[b, 2 * T :]  # by what layer 1 writes into `=` itself
@@ -322,15 +322,17 @@ def layer_1_backward(chunk, tokens, g_table):
 
 
 # The gradient of a pair's score (query q, key k) is added to four entries of layer 1's table, (C, C): in the rows of
-# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query);
-# `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
+# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query), in
+# its first T rows, and scratch memory for one query in the last. `g_positions`, (C, T), adds up the rows of query
+# positions, transposed, until the end.
 
 
 @inlined
 def add_query(weights, g_row, q, sequence, g_by_key, g_table):
-    """Adds the gradient of a query's scores to the row of its token, and writes it into the column of `g_by_key`.
+    """Adds the gradient of the scores of query q to the row of its token in `g_table`.
 
-    `g_row` is the gradient of its weights, and then that of its scores.
+    It is written into column q of `g_by_key` too. `g_row`, (T,), is the gradient of the query's attention `weights`
+    before the call, and that of its scores after it.
     """
     T, K, mean = len(sequence), len(g_table) - len(sequence), np.float32(0)
     for k in range(T):
@@ -361,7 +363,7 @@ def add_keys(sequence, g_by_key, g_positions):
 
 @inlined
 def add_query_positions(g_positions, g_table):
-    """Adds the rows of query positions to the table."""
+    """Adds `g_positions`, transposed, to the rows of query positions in `g_table`."""
     C, T = g_positions.shape
     for q in range(T):
         of_query_position = g_table[C - T + q]
@@ -393,7 +395,8 @@ def spread(amounts, tokens, usage, source, target, C):
 def after_layer_1(embeddings, copies, tokens, attention, after, written):
     """Writes the residual of every position after layer 1, `after`, (B T, d).
 
-    `copies` (C, d) is what layer 1's OV1 writes for each of the `embeddings` (C, d); `written`, (T, d), is memory.
+    `copies` (C, d) is what layer 1's OV1 writes for each of the `embeddings` (C, d); `written`, (T, d), is scratch
+    memory.
     """
     B, T = tokens.shape
     K, d = len(embeddings) - T, embeddings.shape[1]
@@ -427,8 +430,8 @@ class CompiledKernels(TensorKernels):
         ):
             factors_of(scores_m, factors_m, self.T)
             layer_1(scores_m, factors_m, tokens_m, attention_m.reshape(-1, self.T), amounts_m, 2 * self.T)
-            spread(amounts_m, tokens_m, usage_m, 2 * self.T, 0, self.C)
-        usage[..., self.C] = 1
+            spread(amounts_m, tokens_m, usage_m, 2 * self.T, 0, self.C)  # from layer 1's columns of the amounts
+        usage[..., self.C] = 1  # the constant
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
@@ -448,7 +451,7 @@ class CompiledKernels(TensorKernels):
         """The residual of every position after layer 1, model by model."""
         d = embeddings.shape[-1]
         after = embeddings.new_empty(*tokens.shape, d)  # (..., B, T, d)
-        written = embeddings.new_empty(self.T, d).numpy()  # memory for one sequence
+        written = embeddings.new_empty(self.T, d).numpy()  # scratch memory for one sequence
         for embeddings_m, copied_m, tokens_m, attention_m, after_m in _of_each_model(
             embeddings, copied.squeeze(-3), tokens, attention_1, after
         ):

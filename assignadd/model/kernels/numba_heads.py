@@ -93,12 +93,15 @@ def attend(model, chunk, tokens):
     H, C = len(tables.scores_1), tables.scores_1.shape[1]
     amounts_1, resid_pre, resid_mid = chunk.amounts_1[:n], chunk.resid_pre[:n], chunk.resid_mid[:n]
     of_rows = chunk.of_rows[:n]
+    # Behind its T columns of `amounts_1` every head writes 1. The next head overwrites it; the last 1 is for the
+    # constant.
     for h in range(H):
         layer_1(tables.scores_1[h], tables.factors_1[h], tokens, chunk.attention_1[h], amounts_1, h * T)
     # The residual of `=`: from the positions and the constant, then from the tokens.
     dot(amounts_1, tables.positions, resid_pre)
     for h in range(H):
         add_rows(SUMS, tables.rows[C + h * C : C + h * C + C], tokens, amounts_1, h * T, resid_pre)
+    # `of_rows` is scratch memory for one head: first its scores of all rows, then how much it reads of each.
     for g in range(H):
         gemm(scale, resid_pre, weights.Q2[g], 0, chunk.queries_2[g][:n])
         dot(chunk.queries_2[g][:n], tables.keys_2_T[g], of_rows)
@@ -161,6 +164,7 @@ def collect(of_rows, tokens, numbers, C):
     for b in range(n):
         rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
         for source in range(len(rows) // C):
+            # The C rows of a source are those of tokens, then the T of positions.
             of_source, of_position_rows = rows[source * C :], rows[(source + 1) * C - T :]
             for k in range(T):
                 of_positions[source * T + k] = of_source[sequence[k]] + of_position_rows[k]
@@ -184,10 +188,13 @@ def spread(numbers, tokens, of_rows, C):
 
 @fast
 def layer_2(attention_1, pattern_T, scores, amounts, n):
-    """Writes, for n sequences and every head, how much `=` reads of each position's embedding and of its copies."""
+    """Writes, for n sequences and every head, how much `=` reads of each position's embedding and of its copies.
+
+    `pattern_T`, (T, T), is scratch memory.
+    """
     H, T = len(scores), attention_1.shape[2]
     for b in range(n):
-        weights = amounts[:, b, :T]
+        weights = amounts[:, b, :T]  # a view, (H, T): the scores of the keys, and after the softmax their attention
         with_copies(attention_1, pattern_T, scores, b, weights)
         for g in range(H):
             softmax(amounts[g, b, :T])
@@ -199,7 +206,7 @@ def layer_2_backward(attention_1, pattern_T, amounts, g_amounts, g_scores, n):
     """Writes the gradient of `layer_2`'s scores from that of its amounts: the same passes over layer 1's attention."""
     H, T = len(amounts), attention_1.shape[2]
     for b in range(n):
-        g_weights = g_scores[:, b, :T]
+        g_weights = g_scores[:, b, :T]  # a view, (H, T): first by the attention weights, after the loop by the scores
         with_copies(attention_1, pattern_T, g_amounts, b, g_weights)
         for g in range(H):
             weights, g_score, mean = amounts[g, b], g_scores[g, b], np.float32(0)
@@ -214,7 +221,8 @@ def layer_2_backward(attention_1, pattern_T, amounts, g_amounts, g_scores, n):
 def with_copies(attention_1, pattern_T, numbers, b, totals):
     """Writes for every head and key q, (H, T), its number and, by q's attention, those of what layer 1 copies into it.
 
-    The `numbers` (H, n, P) are those of T positions, then of what each head of layer 1 copies from there.
+    The `numbers` (H, n, P) are those of T positions, then of what each head of layer 1 copies from there. `pattern_T`,
+    (T, T), is scratch memory.
     """
     H, T = totals.shape
     for g in range(H):
@@ -227,7 +235,10 @@ def with_copies(attention_1, pattern_T, numbers, b, totals):
 
 @inlined
 def pass_on(attention_1, weights, b, amounts):
-    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`."""
+    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`.
+
+    It is written into the last H T columns of `amounts` (H, n, P) for sequence b.
+    """
     H, T = weights.shape
     for h in range(H):
         of_copies = amounts[:, b, (1 + h) * T : (2 + h) * T]
@@ -244,16 +255,17 @@ def layer_1_backward(chunk, h, tokens, g_table):
     H, g_by_key, g_positions = len(chunk.attention_1), chunk.g_by_key, chunk.g_positions
     clear(g_by_key)
     clear(g_positions)
-    g_row, first = g_by_key[T], (1 + h) * T
+    g_row = g_by_key[T]  # scratch memory, (T,), for one query: the row behind those of the T keys
+    first_copy = (1 + h) * T  # the first of the T columns of what head h copies
     for b in range(B):
         g_of_equals = chunk.g_amounts_1[b, h * T :]  # by what layer 1 writes into `=` itself
         for q in range(T):
-            for k in range(T):
+            for k in range(T):  # only the last query, `=`, is read directly
                 g_row[k] = g_of_equals[k] if q == T - 1 else np.float32(0)
             # A weight passes copies on to each head of layer 2, and adds their scores to that of q.
             for g in range(H):
                 weight, g_score = chunk.amounts_2[g, b, q], chunk.g_scores_2[g, b, q]
-                g_passed_on, copied_scores = chunk.g_amounts_2[g, b, first:], chunk.scores_2[g, b, first:]
+                g_passed_on, copied_scores = chunk.g_amounts_2[g, b, first_copy:], chunk.scores_2[g, b, first_copy:]
                 for k in range(T):
                     g_row[k] += weight * g_passed_on[k] + g_score * copied_scores[k]
             add_query(chunk.attention_1[h, b * T + q], g_row, q, tokens[b], g_by_key, g_table)
@@ -287,7 +299,8 @@ def write_gradients(model, thread, gradients):
     wait_for_all(thread)
     if thread.number == 0:
         for g in range(H):
-            gemm(1, sums.keys_2[g], weights.K2[g].T, 0 if g == 0 else 1, g_key_rows)
+            beta = 0 if g == 0 else 1  # the first head writes, the others add
+            gemm(1, sums.keys_2[g], weights.K2[g].T, beta, g_key_rows)
             add_dot(sums.values_2[g], weights.V2[g].T, g_key_rows)
         for h in range(H):  # the rows of positions, whose gradients `attend_backward` adds up apart
             copy(sums.positions[h * T : h * T + T], g_equal_rows[h * C + K : h * C + C])

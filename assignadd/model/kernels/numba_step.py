@@ -68,7 +68,7 @@ def tables_of_one_head(model, thread):
         dot(tables.queries_2, key_rows.T, tables.scores_2_T[:, : 2 * C])
         copy(outputs_2[C - T : C], tables.positions[:T])
         copy(outputs_2[2 * C - T :], tables.positions[T : 2 * T])
-        copy(equal_rows[C - T :], tables.positions[2 * T :])
+        copy(equal_rows[C - T :], tables.positions[2 * T :])  # T rows, and the constant
     if thread.number == thread.n_threads - 1:
         dot(embeddings, weights.Q1, tables.queries_1)
         dot(embeddings, weights.K1, tables.keys_1)
@@ -166,9 +166,9 @@ def gradients_of_one_head(model, thread, gradients):
     g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : 2 * C], g_tables.rows[: 2 * C]
     g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
     g_scores_2_T = sums.scores_2_T[:, : 2 * C]
-    g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # memory for what layer 1's scores add to `g_embeddings`
+    g_embeddings_by_scores = g_tables.rows[2 * C : 3 * C]  # scratch memory: what layer 1's scores add to `g_embeddings`
     if thread.number == 0:
-        # The rows of positions and the constant, whose gradients `backward` adds up apart.
+        # The rows of positions and the constant, whose gradients `one_head_backward` adds up apart.
         copy(sums.positions[:T], g_outputs_2[C - T : C])
         copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
         copy(sums.positions[2 * T :], g_equal_rows[C - T :])
@@ -251,14 +251,14 @@ def backward(model, chunk, sums, tokens, g_logits, beta):
     resid_mid, neurons = chunk.resid_mid[:n], chunk.neurons[:n]
     g_neurons, g_resid = chunk.g_neurons[:n], chunk.g_resid[:n]
     # Logits = neurons read_out + resid_mid U.
-    dot(g_logits, tables.U_T, g_resid)
+    dot(g_logits, tables.U_T, g_resid)  # without what goes through the neurons
     gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
     gemm(1, g_logits.T, resid_mid, beta, sums.U_T)
     dot(g_logits, tables.read_out_T, g_neurons)
     # Neurons = relu(resid_mid W_in).
     gate(neurons, g_neurons)
     gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
-    add_dot(g_neurons, tables.W_in_T, g_resid)
+    add_dot(g_neurons, tables.W_in_T, g_resid)  # now by resid_mid
     attend_backward(model, chunk, sums, tokens, beta)
 
 
@@ -287,7 +287,7 @@ def write_gradients(thread, model, gradients):
     if thread.number == thread.n_threads - 1:
         copy(sums.W_in, grads.W_in)
         dot(sums.read_out_T.T, weights.U.T, grads.W_out)
-        add_dot(sums.read_out_T, weights.W_out, sums.U_T)
+        add_dot(sums.read_out_T, weights.W_out, sums.U_T)  # read_out = W_out U
         transpose(sums.U_T, grads.U)
     write_attention_gradients(model, thread, gradients)
 

@@ -88,7 +88,10 @@ def plus_scaled(typing, total, weight, x):
 
 
 def _in_every_lane(builder, number, vector):
-    """LLVM's vector with the number in every lane: it is put into lane 0, then all are copied from there."""
+    """LLVM's vector with the number in every lane: it is put into lane 0, then all are copied from there.
+
+    `vector` is the type, a `Vector`.
+    """
     index = ir.IntType(32)
     in_lane_0 = builder.insert_element(ir.Constant(vector.llvm_type, ir.Undefined), number, index(0))
     lanes_to_copy = ir.Constant(ir.VectorType(index, vector.lanes), [0] * vector.lanes)
@@ -136,7 +139,7 @@ def transpose_tile(typing, source, source_width, target, target_width):
 
 
 def _tile_row(builder, address, width, i):
-    """The address of row i of a tile at an address."""
+    """The address of row i of a tile that begins at an address, in a matrix with rows of `width` numbers."""
     offset = builder.mul(width, ir.Constant(width.type, i * BYTES))
     return builder.inttoptr(builder.add(address, offset), ir.VectorType(ir.FloatType(), TILE).as_pointer())
 
@@ -230,7 +233,7 @@ def add_small_product(a, b, out):
             write(total, out_at + offset)
             offset += BYTES * REGISTER
         while offset < width:
-            number = vector_at(out_at + offset, 1)
+            number = vector_at(out_at + offset, 1)  # a vector of length 1
             for j in range(inner):
                 number = plus_scaled(number, row[j], vector_at(b_at + j * b.strides[0] + offset, number))
             write(number, out_at + offset)

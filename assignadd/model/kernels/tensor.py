@@ -246,10 +246,9 @@ class TensorKernels:
         """
         tables = table.flatten(0, -3)  # (M heads, C, d), or (heads, C, d) of one model
         tokens_of_heads = tokens.unsqueeze(-3).expand(*table.shape[:-2], *tokens.shape[-2:])  # (..., heads, B, T)
-        index = torch.arange(len(tables), device=table.device)[:, None, None]
-        of_tokens = tables[index, tokens_of_heads.flatten(0, -3)].unflatten(
-            0, table.shape[:-2]
-        )  # (..., heads, B, T, d)
+        which_table = torch.arange(len(tables), device=table.device)[:, None, None]
+        rows_of_tokens = tables[which_table, tokens_of_heads.flatten(0, -3)]  # (M heads, B, T, d)
+        of_tokens = rows_of_tokens.unflatten(0, table.shape[:-2])  # (..., heads, B, T, d)
         return (of_tokens + table[..., None, self.K :, :]).movedim(-4, -3)
 
     def _by_source(self, rows: Float[Tensor, "*M B all"]) -> Float[Tensor, "*M B H sources C"]:
@@ -301,7 +300,7 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, dive
         if is_alive[i] and not is_finite[i]:
             diverged_at[i] = count - 1
         elif is_alive[i]:
-            torch._fused_adamw_(
+            torch._fused_adamw_(  # the empty list is for maxima, which `amsgrad` would need
                 [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
                 lr=rates[i], beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay,
                 eps=optim.eps, amsgrad=False, maximize=False,

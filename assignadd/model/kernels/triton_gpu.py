@@ -36,6 +36,7 @@ class TritonKernels(CudaAttention):
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1, tf32: bool = False):
         super().__init__(n_tokens, length, device, n_heads)
+        # With TF32, cuBLAS computes on tensor cores too.
         self._has_large = not tf32 and torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
         self._second, self._third = torch.cuda.Stream(device), torch.cuda.Stream(device)
         self._busy = set[torch.cuda.Stream]()
@@ -76,8 +77,9 @@ class TritonKernels(CudaAttention):
         (M, rows, depth), columns = a.shape, b.shape[-1]
         out = a.new_empty(M, rows, columns) if out is None else out
         tiles = triton.cdiv(rows, PRODUCT_TILE["ROWS"]) * triton.cdiv(columns, PRODUCT_TILE["COLUMNS"])
+        other = out if other is None else other  # the program needs an address, also where it does not read it
         product[tiles, M](
-            a, b, out, out if other is None else other, rows, columns, depth, *a.stride(), *b.stride(), *out.stride(),
+            a, b, out, other, rows, columns, depth, *a.stride(), *b.stride(), *out.stride(),
             END=end, **PRODUCT_TILE,
         )  # fmt: skip
         return out
@@ -146,7 +148,8 @@ def product(
     """A tile of a (rows, depth) @ b (depth, columns) of one model, and what follows in the same pass over memory.
 
     END is `relu`, `add` (plus `other`), `gate` (zero where `other` is not positive) or empty; `other` has the strides
-    of `out`.
+    of `out`. `a_model`, `a_row`, `a_k` and the like are strides: by how many numbers the next model, row or column lies
+    behind.
 
     Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, x0 + x1 + x2, which hold a float32;
     the products of small parts that a float32 would lose are left out. An infinite factor gives NaN. Tensor cores cut
@@ -196,7 +199,7 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, WIDTH: tl.constexp
     is_logit = is_sequence[:, None] & (answer < N)
     address = logits + (m * B + sequence[:, None]) * N + answer
     logit = tl.load(address, mask=is_logit, other=-float("inf"))
-    logit -= tl.where(is_sequence, tl.max(logit, 1), 0.0)[:, None]
+    logit -= tl.where(is_sequence, tl.max(logit, 1), 0.0)[:, None]  # beyond B the largest is -inf: -inf - -inf is NaN
     label = tl.load(labels + m * B + sequence, mask=is_sequence, other=0)[:, None]
     exponential = tl.exp(logit)
     total = tl.sum(exponential, 1)
