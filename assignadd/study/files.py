@@ -109,7 +109,7 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
         draw, size = draw_studies, (7.0, sum(_height(table) for table in tables.values()))  # inches
     folder = folder_inside(folder.parent, folder.name)
     file = folder / "figure.svg"
-    claim_file(file, lambda data: dark_figure_rules().encode() in data)
+    claim_file(file, lambda data: dark_figure_rules().encode() in data)  # every figure of ours has these rules
     with figure(*size) as fig:
         draw(tables, fig)
         save(fig, folder / "figure", png=False)

@@ -263,7 +263,8 @@ class Study:
     def _check_column(self, column: str) -> None:
         """Raises a ConfigError for a question about a column that the table surely will not have."""
         has_unknown_columns = self.of_curves or self.early or self.task or self.network  # named after training
-        if column in self.labels or column.endswith(")") or has_unknown_columns:
+        may_be_of_measure = column.endswith(")")  # as "NAME (final)"; a measure names its numbers after training
+        if column in self.labels or may_be_of_measure or has_unknown_columns:
             return
         accepted = "a column of the table, such as 'binds', or 'NAME (final)' of a measure"
         raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))

@@ -186,22 +186,26 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
     not_copied = ("attn_", FREQUENCIES)  # final rates of attention; the frequencies, which `_outcomes` has
     columns = sweep_table.columns
     exams = [name for name in columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
-    n = sweep.config.record.eval_sequences
-    key = ["seed", *map(column_of, sweep.varied)]  # the columns that tell networks apart
-    labels = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
+    n_sequences = sweep.config.record.eval_sequences  # of each set, at an evaluation
+    # A network is found by its seed and varied settings: here the columns that have them in the sweep's table.
+    identifying_columns = ["seed", *map(column_of, sweep.varied)]
+    # By the values in these columns, the label of the study's cell. The cells of a sweep are single networks.
+    label_of_network = {_key(sweep, network): study.label_of(network) for network in sweep.cells}
     rows = []
-    for evaluations in sweep_table.partition_by(key, maintain_order=True):  # the rows of one network, by step
+    # A table per network: its rows, by step.
+    for evaluations in sweep_table.partition_by(identifying_columns, maintain_order=True):
         last = evaluations.row(-1, named=True)
+        label = label_of_network[tuple(last[column] for column in identifying_columns)]
         rows.append(
-            {CELL: labels[tuple(last[column] for column in key)], "seed": last["seed"]}
+            {CELL: label, "seed": last["seed"]}
             | {column_of(name): last[column_of(name)] for name in study.settings_within_cells}
-            | _outcomes(evaluations, n)
-            | (study.of_curves(evaluations, n) if study.of_curves else {})
+            | _outcomes(evaluations, n_sequences)
+            | (study.of_curves(evaluations, n_sequences) if study.of_curves else {})
             | {name: last[name] for name in exams}
             | _early_values(study, evaluations)
         )
-    place_of_cell = {cell.label: place for place, cell in enumerate(study.cells)}
-    rows.sort(key=lambda row: (place_of_cell[row[CELL]], row["seed"]))
+    index_of_cell = {cell.label: index for index, cell in enumerate(study.cells)}  # in the order of the study
+    rows.sort(key=lambda row: (index_of_cell[row[CELL]], row["seed"]))
     early_columns = [early_column(name, step) for step in study.early_steps for name in study.early]
     types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
     types |= dict.fromkeys(("binds", *OUTCOMES), polars.Boolean) | {"doubles minus others": polars.Float64}

@@ -27,11 +27,12 @@ from assignadd.training.trainer import Trainer
 # steps; and two exams, of this many sequences of each set, far fewer than after training.
 MODELS_TIMED, LEAST_SECONDS, STEPS_DRAWN = 8, 0.3, 16
 SHORT_EXAM, LONG_EXAM = 50, 550
-# The seconds that a stack takes beside its models: to start its process, to write its folder and commits.
+# The seconds that a stack takes besides training its models: to start its process, to write its folder and commits.
 START = 0.5
-# As many operations in matrix products take about as long as the rest of making, measuring and storing a model.
+# Besides matrix products, making, measuring and storing a model takes about as long as this many operations in them.
 OPERATIONS_BESIDE = 1e8
-# Of all sums of two different variables, with any values, the two-variable test asks about this share.
+# Of all sums of two different variables with any values, the share that are in the two-variable test after training
+# (`final_tests.addition_tests`): 193,580 of 459,492 in the paper's code.
 TWO_VARIABLE_SHARE = 0.42
 
 
@@ -51,6 +52,7 @@ def bytes_per_model(config: Config) -> int:
     task, model = sizes_of(config.task), config.model
     n_weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     C = task.n_tokens + task.length  # rows of the tables
+    # All that follows counts numbers, not bytes, up to the last line.
     if covers(config):  # the tables: layer 2 at the position of "=" alone
         H = model.n_heads
         patterns = 3 * H * task.length**2
@@ -82,8 +84,11 @@ def evaluated_sequences(config: Config) -> tuple[int, int]:
     # The exams after training: the final one, and one with fewer sequences for each of the last evaluations.
     per_set = record.final_sequences + len(last_evaluations(config)) * end_sequences(config)
     pairs_of_variables = task.n_vars * (task.n_vars - 1)
-    two_variable_sums = math.prod(task.tuples) * pairs_of_variables if record.measure_every else 0
-    return in_training, len(all_sets(task)) * per_set + int(TWO_VARIABLE_SHARE * two_variable_sums)
+    # The paper's two-variable test: `SweepObserver` takes it after the last step of models that are measured at all.
+    has_two_variable_test = record.measure_every > 0
+    two_variable_sums = math.prod(task.tuples) * pairs_of_variables if has_two_variable_test else 0
+    in_tests = int(TWO_VARIABLE_SHARE * two_variable_sums)
+    return in_training, len(all_sets(task)) * per_set + in_tests
 
 
 def seconds_on_cpu(
@@ -93,7 +98,8 @@ def seconds_on_cpu(
 
     It trains and tests some of the models for a few steps, on few sequences, and counts processor time.
     """
-    members, endless = members[:MODELS_TIMED], replace(config, optim=replace(config.optim, steps=1 << 30))
+    members = members[:MODELS_TIMED]
+    endless = replace(config, optim=replace(config.optim, steps=1 << 30))  # the last step is never reached while timing
     configs = [member.config(endless) for member in members]
     seen = splits_of(configs)
     with closing(Trainer(endless, members, seen, observe=observe or SweepObserver)) as trainer:
@@ -101,13 +107,15 @@ def seconds_on_cpu(
         trainer.advance(1)  # this and the evaluation load the compiled code
         trainer.evaluate(with_measures)
         steps_ahead = trainer.groups[0].steps_ahead  # the steps whose sequences are drawn at once
-        step, draw_of_step = _step_seconds(trainer, len(members))
+        # Each of these is in seconds, for all models together.
+        training_step, drawing_for_step = _step_seconds(trainer, len(members))
         evaluation = _seconds_of(lambda: trainer.evaluate(with_measures))
         short_exam = _exam_seconds(trainer.stack(), configs, seen, SHORT_EXAM)
         long_exam = _exam_seconds(trainer.stack(), configs, seen, LONG_EXAM)
     steps, record = config.optim.steps, config.record
     n_steps_drawn = math.ceil(steps / steps_ahead) * steps_ahead
-    training = steps * step + n_steps_drawn * draw_of_step + (steps // record.eval_every + 1) * evaluation
+    n_evaluations = steps // record.eval_every + 1
+    training = steps * training_step + n_steps_drawn * drawing_for_step + n_evaluations * evaluation
     # An exam takes some time however few its sequences, and more with each of them.
     exams = short_exam * (1 + len(last_evaluations(config))) if record.final_sequences else 0
     per_sequence = max(0, long_exam - short_exam) / (LONG_EXAM - SHORT_EXAM) / len(all_sets(config.task))
@@ -117,7 +125,7 @@ def seconds_on_cpu(
 
 
 def _step_seconds(trainer: Trainer, n_models: int) -> tuple[float, float]:
-    """The seconds of a training step of all models, and those of drawing its sequences.
+    """The seconds of a training step of all models, and those of drawing the sequences of such a step.
 
     Drawing is measured apart, as `trainer.advance` draws for many steps at once.
     """

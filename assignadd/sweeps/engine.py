@@ -61,7 +61,7 @@ class SweepStopped(UserError):
 
     def __init__(self, signum: int):
         super().__init__("stopped; run the same command to go on")
-        self.exit_code = 128 + signum
+        self.exit_code = 128 + signum  # as shells report it
 
 
 class OthersAtWork(UserError):
@@ -99,7 +99,8 @@ def run_sweep(
 
 def run_plan(planned: Plan, report: Report = lambda job, step: None, command: str = "") -> polars.LazyFrame:
     """The table of a planned sweep, as `run_sweep` returns it."""
-    sweep, machines, out = planned.sweep, planned.machines, planned.jobs[0].out
+    sweep, machines = planned.sweep, planned.machines
+    out = planned.jobs[0].out  # the same for all jobs
     claim_folder(out, "sweep")
     for job in planned.jobs:
         if job.is_finished:
@@ -294,7 +295,7 @@ def _gpu(slot: int) -> str:
     """The GPU of a slot, as CUDA_VISIBLE_DEVICES names it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
-    return gpus[slot % len(gpus)]
+    return gpus[slot % len(gpus)]  # there may be several slots for each GPU
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
@@ -344,6 +345,7 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
 
     `auto` is the cluster that only this machine reaches; None starts such a cluster and ends it afterwards.
     """
+    # RAY_ADDRESS may name a cluster of other machines, which `auto` then is.
     is_on_this_machine = address in (None, "auto") and not os.environ.get("RAY_ADDRESS")
     ray = _import_ray(is_on_this_machine)
     only_here = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
@@ -365,7 +367,7 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
     # A worker has another working directory.
     jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
-    # By Ray's reference to the result.
+    # The place in `jobs` of each job at work, by Ray's reference to its result.
     pending = {task.remote(job, device, BUSY_SECONDS): place for place, job in enumerate(jobs)}
     next_look = 0.0
     with StopSignals() as signals:
@@ -407,6 +409,7 @@ def _import_ray(for_this_machine: bool) -> Any:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if for_this_machine:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    # Ray leaves CUDA_VISIBLE_DEVICES unchanged for tasks without a GPU, and does not print a line about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")

@@ -25,7 +25,7 @@ from assignadd.training.loop import last_evaluations
 
 # Sequences of a test that are drawn at once: a draw is some hundred tensor operations, whatever its size.
 ROWS = 4 * CHUNK
-SEQUENCES_OF_EXAM = 1 << 18  # of an exam, for all its models
+SEQUENCES_OF_EXAM = 1 << 18  # about the most sequences in memory together, over the models and sets of an exam
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"
 FREQUENCIES = "fourier_frequencies"
@@ -109,12 +109,18 @@ def end_exams(
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, at one of the last evaluations.
 
-    It is the one that `back` others follow. The accuracies are by column name, and none where there is no final exam.
+    `back` is the number of evaluations after this one, 0 for the last: each has sequences of its own. The accuracies
+    are by column name; there are none if the settings ask for no final exam.
     """
     n = end_sequences(stack.config)
     if n == 0:
         return [{} for _ in configs]
-    return _on_every_set(stack, n, lambda sets, place: end_exam(configs, seen, sets, n, back, place), end_column)
+
+    def exam_of(sets: Sequence[EvalSet], first_set: int) -> Exam:
+        """This evaluation's exam on these sets, the first of which has the index `first_set` in the list of all."""
+        return end_exam(configs, seen, sets, n, back, first_set)
+
+    return _on_every_set(stack, n, exam_of, end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
@@ -127,9 +133,10 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     if n == 0:
         return [{} for _ in configs]
 
-    def exam_of(sets: Sequence[EvalSet], place: int) -> Exam:
-        """The exam on these sets, the first of which has this place among all sets; each set has its own sequences."""
-        first_step = EvalSteps.FINAL_EXAM.start + place  # of the evaluation stream, which has a step for each set
+    def exam_of(sets: Sequence[EvalSet], first_set: int) -> Exam:
+        """The final exam on these sets, the first of which has the index `first_set` in the list of all."""
+        # The evaluation stream has a step for each set of the list of all, so each set has sequences of its own.
+        first_step = EvalSteps.FINAL_EXAM.start + first_set
         return Exam(configs, seen, sets, n, seen.device, first_step)
 
     rows = _on_every_set(stack, n, exam_of, final_column)
@@ -142,7 +149,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
 def _final_rates(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int) -> list[dict[str, float]]:
     """For each model, by column: rates of its attention patterns, and how many frequencies it has.
 
-    The rates are over `n` sequences of each type. One is left out for a model whose task has no such sequence.
+    The rates are over `n` sequences of each type. A rate is left out for a model whose task has no such sequence.
     """
     types = stack.config.task.variable_counts  # a type is a number of variables
     models_at_once = len(configs)  # the models whose sequences are in memory together
@@ -171,16 +178,17 @@ def _on_every_set(
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, under the name `column(set name)`.
 
-    `exam_of(sets, place)` makes an exam with `n` sequences of each of `sets`: some of all the sets, next to each other
-    in their list, where the first of them has the index `place`. Only the sequences of one exam are in memory together.
+    The sets are divided among several exams, as only the sequences of one exam are in memory together.
+    `exam_of(sets, first_set)` makes an exam with `n` sequences of each of `sets`, a part of the list of all sets that
+    begins at the index `first_set`.
     """
     sets = all_sets(stack.config.task)
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
     sets_at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
-    for place in range(0, len(sets), sets_at_once):
-        sets_of_exam = sets[place : place + sets_at_once]
+    for first_set in range(0, len(sets), sets_at_once):
+        sets_of_exam = sets[first_set : first_set + sets_at_once]
         with suppress(EmptySetError):  # all of them are empty
-            accuracies_of_models = exam_of(sets_of_exam, place).accuracies(stack)
+            accuracies_of_models = exam_of(sets_of_exam, first_set).accuracies(stack)
             for row, accuracies in zip(rows, accuracies_of_models, strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
@@ -210,7 +218,7 @@ class SweepObserver(ProgressObserver):
             tests.append(addition_tests(stack, self.configs, self.seen))
         if is_last:
             tests.append(final_exam(stack, self.configs, self.seen))
-        end = last_evaluations(stack.config)
+        end = last_evaluations(stack.config)  # their steps
         if step in end:
             n_evaluations_after = len(end) - 1 - end.index(step)
             tests.append(end_exams(stack, self.configs, self.seen, n_evaluations_after))

@@ -79,11 +79,12 @@ class Sweep:
         """By the configuration of a stack, the cells that can train in such stacks, as members of them."""
         members_by_settings: dict[tuple[tuple[str, Any], ...], list[Member]] = {}
         for cell in self.cells:
-            of_stack, member = cell.divided()
-            members_by_settings.setdefault(of_stack, []).append(member)
+            settings_of_stack, member = cell.divided()  # the member has the rest of the cell's settings
+            members_by_settings.setdefault(settings_of_stack, []).append(member)
         members_by_config: dict[Config, list[Member]] = {}
-        for of_stack, members in members_by_settings.items():
-            members_by_config.setdefault(with_settings(self.config, dict(of_stack)), []).extend(members)
+        for settings_of_stack, members in members_by_settings.items():
+            config = with_settings(self.config, dict(settings_of_stack))
+            members_by_config.setdefault(config, []).extend(members)  # different settings may mean the same one
         return members_by_config
 
 
@@ -229,7 +230,8 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
     runs, problems = find_runs(out)
     if problems:
         raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    untrained = {config: dict.fromkeys(cells) for config, cells in sweep.members.items()}  # the cells that no run has
+    # The cells that no run has, as the keys of dicts, which keep their order.
+    untrained = {config: dict.fromkeys(cells) for config, cells in sweep.members.items()}
     jobs = []
     for run in runs:
         cells = untrained.get(run.config, {})
@@ -242,7 +244,7 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
     for config, cells in untrained.items():
         _check_starts(config, list(cells))
         together = machines.most_together or models_together(config, machines)
-        for stack in stacks(sweep.members[config], together):
+        for stack in stacks(sweep.members[config], together):  # of all cells, also those that a run has
             if members := tuple(member for member in stack if member in cells):
                 jobs.append(Job(out, config, members, observe=sweep.observe))
     return jobs
@@ -261,7 +263,7 @@ def _folder_name(config: Config, members: Sequence[Member]) -> str:
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
     """The cells, in order, in the fewest stacks of at most `together` models, of nearly equal size."""
-    n_stacks = math.ceil(len(cells) / together)
+    n_stacks = math.ceil(len(cells) / together)  # 0 without cells
     bounds = [round(i * len(cells) / max(n_stacks, 1)) for i in range(n_stacks + 1)]  # 10 cells in 3: 0, 3, 7, 10
     return [tuple(cells[start:end]) for start, end in pairwise(bounds)]
 
@@ -269,12 +271,13 @@ def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
 def models_together(config: Config, machines: Machines, memory: int | None = None) -> int:
     """How many models a stack may have: on a GPU what its memory holds, on a CPU as many as train in a few seconds.
 
-    On a CPU each trains alone, and small ones share a process and a folder, which take longer than they do. The memory
-    in bytes is that of this machine's GPU unless it is given.
+    On a CPU each trains alone, and small ones share a process and a folder, as it takes longer to make these than to
+    train them. `memory` is in bytes; if None, it is that of this machine's GPU.
     """
     if machines.device == "cpu":
         return max(1, min(MOST_TOGETHER, int(OPERATIONS_TOGETHER / operations(config))))
     if memory is None:
+        # mem_get_info returns the free memory and all memory.
         memory = int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else MEMORY_ELSEWHERE
     n_models = int(SHARE_OF_MEMORY * memory / machines.per_gpu / bytes_per_model(config))
     return max(1, min(MOST_TOGETHER, n_models))
@@ -310,13 +313,13 @@ class Plan:
         if self.machines.device != "cpu" or self.machines.engine != "local":
             return None
         example = max(jobs, key=lambda job: len(job.members))
-        of_stack, of_model = seconds_on_cpu(example.config, example.members, example.observe)
+        seconds_of_stack, seconds_of_model = seconds_on_cpu(example.config, example.members, example.observe)
         operations_of = {config: operations(config) for config in {job.config for job in jobs}}
-        seconds = len(jobs) * of_stack
+        seconds = len(jobs) * seconds_of_stack
         for job in jobs:
             n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, what remains
             ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's
-            seconds += of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
+            seconds += seconds_of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 

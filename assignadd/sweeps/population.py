@@ -169,7 +169,9 @@ class Population:
         values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
         binds = np.zeros((len(values), len(seeds)), dtype=bool)
         for columns in self.networks:
-            row, column = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
+            # Setting and seed of a network are the same at all its evaluations.
+            row = np.searchsorted(values, columns[setting][0])
+            column = np.searchsorted(seeds, columns["seed"][0])
             binds[row, column] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
         return binds
 

@@ -63,6 +63,7 @@ def results_table(runs: Sequence[Run], sweep: Sweep, folder: Path) -> Iterator[p
             part.write_ipc(file, compression="zstd")
             ends.append(file.tell())
 
+        # Polars passes what it asks for, and is given all.
         def read_parts(*_: Any) -> Iterator[polars.DataFrame]:
             for start, end in pairwise(ends):
                 file.seek(start)
@@ -76,14 +77,15 @@ def _parts(runs: Sequence[Run], sweep: Sweep) -> Iterator[polars.DataFrame]:
     """The table of a sweep, some models at a time; a part has the columns of its rows."""
     settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
     column_of_setting = {name: column_of(name) for name in settings}
-    run_of_model: dict[Config, dict[Member, Run]] = {}  # the first that has it
+    run_of_model: dict[Config, dict[Member, Run]] = {}  # for each model, the first run that has it
     for run in runs:
         of_config = run_of_model.setdefault(run.config, {})
         for member in run.members:
             of_config.setdefault(member, run)
     rows: list[dict[str, Any]] = []
     for config, members in sweep.members.items():
-        recorded: dict[Member, list[dict[str, Any]]] = {}  # of models whose turn is yet to come
+        # The rows of models whose run has been read and whose turn comes later.
+        recorded: dict[Member, list[dict[str, Any]]] = {}
         for member in members:
             if member not in recorded:
                 recorded |= _rows_by_member(run_of_model[config][member])
@@ -122,7 +124,7 @@ def _row(recorded: Mapping[str, Any], config: Config, column_of_setting: Mapping
     settings = {column: setting_of(config, name) for name, column in column_of_setting.items()}
     facts = {name: recorded[name] for name in ("seed", "step", "loss", "diverged_at")}
     measures = dict(recorded.get("measures", {}))
-    tests = measures.pop("tests", {})
+    tests = measures.pop("tests", {})  # the accuracies of tests and exams (`SweepObserver`)
     return settings | facts | recorded["accuracy"] | tests | measures
 
 
@@ -142,8 +144,9 @@ def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
     settings = [column_of(name) for name in sweep.varied]
     columns_of_table = table.collect_schema().names()
+    # Not all of the table's hundred columns, as it may have very many models.
     needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in columns_of_table]
-    for columns in by_network(table.select(needed).collect(), settings):  # of a hundred, as models may be very many
+    for columns in by_network(table.select(needed).collect(), settings):
         counts["models"] += 1
         has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # a column of integers has NaN for null
         if has_diverged:
@@ -338,7 +341,7 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
         return Column(name, TESTS[name], LAST_ROW)
     final_suffix, end_suffix = final_column(""), end_column("")
     if name.endswith(final_suffix):  # the meaning of the column without the suffix, on other sequences
-        column = sweep_column(name.removesuffix(final_suffix), n_final, n_final, n_final)
+        column = sweep_column(name.removesuffix(final_suffix), n_final, n_final, n_rates=n_final)
         return Column(name, column.meaning, f"{column.sample}; {LAST_ROW}" if column.sample else LAST_ROW)
     if name.endswith(end_suffix):
         column = sweep_column(name.removesuffix(end_suffix), n_end, n_final)

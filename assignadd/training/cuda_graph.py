@@ -78,7 +78,8 @@ class CapturedStep:
 
     def _take_step(self) -> None:
         """Trains on the batch of the current step."""
-        place = (self._step % self.steps_ahead).view(1)  # as a tensor: the graph reads it at every replay
+        # The step's place in the buffers, as a tensor: the graph reads it at every replay.
+        place = (self._step % self.steps_ahead).view(1)
         tokens = self._tokens.mT.index_select(0, place)[0].mT  # (M, B, T), in the same order in memory
         labels = self._labels.index_select(0, place)[0]  # (M, B), or (M, B, T)
         self._take(Batch(tokens, labels))

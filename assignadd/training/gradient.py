@@ -164,10 +164,11 @@ class AnswerGradient(ReferenceGradient):
     """Loss and gradient of one model of any architecture on a CPU, by autograd through `model/answer.py`."""
 
     def _prepare(self, stack: Stack) -> None:
-        self._model, self._loss = transformer_of(stack), answer_losses
+        self._model = transformer_of(stack)
+        self._loss = answer_losses  # not called: for `__call__` it says that torch compiles nothing
         self._loss_in_float64 = stack.config.numerics.loss_in_float64
         self._weights = {name: self._model.get_parameter(name) for name in stack.weights}  # in the stack's memory
-        self._grads = [grad[0] for grad in self._grads]
+        self._grads = [grad[0] for grad in self._grads]  # without the axis M, as the parameters
 
     def _losses(self, batch: Batch) -> Tensor:
         logits = logits_of_answers(self._model, batch.tokens[0])
@@ -180,7 +181,8 @@ class NetworkGradient(ReferenceGradient):
     """Loss and gradient by autograd of a network of the user's own."""
 
     def _prepare(self, stack: Stack) -> None:
-        self._config, self._loss = stack.config, answer_losses
+        self._config = stack.config
+        self._loss = answer_losses  # not called: for `__call__` it says that torch compiles nothing
 
     def _losses(self, batch: Batch) -> Tensor:
         logits = logits_of_weights(self._config, self._weights, batch.tokens)
@@ -216,10 +218,11 @@ def mean_losses(logits: Tensor, labels: Tensor) -> Tensor:
     losses = torch.nn.functional.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), reduction="none", ignore_index=-1
     )
-    losses = losses.view(len(labels), -1)
+    losses = losses.view(len(labels), -1)  # (M, B) or (M, B T); 0 where there is no answer
     if labels.dim() == 2:  # (M, B): an answer for each sequence
         return losses.mean(1)
-    return losses.sum(1) / (labels >= 0).flatten(1).sum(1)
+    n_answers = (labels >= 0).flatten(1).sum(1)  # (M,)
+    return losses.sum(1) / n_answers
 
 
 # The gradients after which `kernels` update the weights; `CompiledGradient` does both at once.

@@ -26,7 +26,7 @@ LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
 # The steps of a beat. After each beat failed commits and signals are noticed and the listener is told; models wait for
 # each other then, and a GPU for what it is to do next.
 BEAT, BEAT_ON_GPU = 10, 125
-# Commits without an optimizer state that may wait in memory for the disk: as many are made in the first fifty steps.
+# Commits without an optimizer state that may wait in memory for the disk: those of the first fifty steps all may.
 MOST_COMMITS = len(LOG_SPACED)
 
 
@@ -49,7 +49,7 @@ class Interrupted(UserError):
 
     def __init__(self, signum: int, step: int):
         super().__init__(f"stopped at step {step}; run the same command to go on")
-        self.exit_code = 128 + signum
+        self.exit_code = 128 + signum  # as shells report it
 
 
 def train_run(
@@ -72,15 +72,16 @@ def train_run(
     """
     if not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
-    here, observed = Environment.here(device, threads), getattr(observe, "observed", None)
-    with Writer.hold(path, config, members, seen, here, observed=observed) as run, StopSignals() as signals:
+    environment = Environment.here(device, threads)
+    observed = getattr(observe, "observed", None)
+    with Writer.hold(path, config, members, seen, environment, observed=observed) as run, StopSignals() as signals:
         if run.finished and run.notes:
             listener(TrainingProgress(run.step, [], notes=run.notes))
         elif not run.finished:
             with closing(Trainer(config, members, seen, device, threads, observe)) as trainer, Commits(run) as commits:
                 rows = _resume(run, commits, trainer)
                 listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
-                n_notes = len(run.notes)
+                n_notes = len(run.notes)  # of which the listener has been told
                 _train(config, commits, trainer, signals, listener, rows)
             notes_of_commits = run.notes[n_notes:]
             if notes_of_commits:
@@ -101,7 +102,7 @@ class Commits:
         self._run = run
         self._thread = ThreadPoolExecutor(1)
         self._failed = False
-        self._begun: deque[Future[None]] = deque()
+        self._begun: deque[Future[None]] = deque()  # the commits that may not have ended yet, in order
 
     def __enter__(self) -> Commits:
         return self
@@ -168,7 +169,7 @@ def _resume(run: Writer, commits: Commits, trainer: Trainer) -> list[dict[str, A
         set_start(trainer)
         return _evaluate_and_save(commits, trainer)
     trainer.load_state(state)
-    return run.metrics()[-len(run.members) :]
+    return run.metrics()[-len(run.members) :]  # an evaluation has a row for each model
 
 
 def _evaluate_and_save(commits: Commits, trainer: Trainer) -> list[dict[str, Any]]:
@@ -211,10 +212,12 @@ def last_evaluations(config: Config) -> list[int]:
     """The steps of the evaluations that decide what a network achieves; none where no final exam is asked for."""
     if not config.record.final_sequences:
         return []
-    every, steps = config.record.eval_every, config.optim.steps
-    n_evaluations = steps // every
-    first = max(0, n_evaluations - END_EVALUATIONS) * every  # the step before which none can be among the last ones
-    evaluations = [*range(first, steps, every), steps]
+    every = config.record.eval_every
+    steps = config.optim.steps
+    # Earlier evaluations need not be listed: `end_of_training` takes at most the last END_EVALUATIONS, and of those only
+    # the ones in the last tenth of the training.
+    first_listed = max(0, steps // every - END_EVALUATIONS) * every
+    evaluations = [*range(first_listed, steps, every), steps]
     return end_of_training(evaluations)
 
 
@@ -227,6 +230,6 @@ def next_stop(config: Config, step: int) -> int:
     """The first step after this one at which something is written."""
     record = config.record
     intervals = [every for every in (record.checkpoint_every, record.eval_every, record.measure_every) if every > 0]
-    regular = [(step // every + 1) * every for every in intervals]
+    regular = [(step // every + 1) * every for every in intervals]  # the next multiple of each interval
     early = [stop for stop in log_spaced(config) if stop > step]
     return min(config.optim.steps, *regular, *early)

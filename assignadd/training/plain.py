@@ -65,9 +65,9 @@ class PlainTransformer(nn.Module):
             x = x + layer.attention(x)
             if layer.up is not None:  # the layer has an MLP
                 x = x + layer.mlp(x)
-        x = x[:, -1] + last.attention(x)[:, -1]  # (B, d)
+        x = x[:, -1] + last.attention(x)[:, -1]  # (B, d), at `=`
         if last.up is not None:
-            x = x + last.mlp(x) if self.direct_path else last.mlp(x)
+            x = (x + last.mlp(x)) if self.direct_path else last.mlp(x)
         return self.unembedding(self.norm(x))
 
 
@@ -76,8 +76,10 @@ class PlainLayer(nn.Module):
 
     def __init__(self, model: Model, width: int | None):
         super().__init__()
-        d, self.heads = model.d_model, (3, model.n_heads, model.d_head)
-        self.norm_1, self.norm_2, self.activation = _norm(model), _norm(model), ACTIVATIONS[model.activation]
+        d = model.d_model
+        self.heads = (3, model.n_heads, model.d_head)  # the shape of a position's queries, keys and values
+        self.norm_1, self.norm_2 = _norm(model), _norm(model)  # before attention, and before the MLP
+        self.activation = ACTIVATIONS[model.activation]
         self.projections = nn.Linear(d, 3 * model.n_heads * model.d_head, bias=model.biases)
         self.output = nn.Linear(model.n_heads * model.d_head, d, bias=model.biases)
         self.up = nn.Linear(d, width, bias=model.biases) if width else None

@@ -44,7 +44,8 @@ def can_fork() -> bool:
 
 def shared(tensor: Tensor) -> Tensor:
     """A copy in memory that this process shares with those forked from it."""
-    memory = mmap.mmap(-1, max(1, tensor.numel() * tensor.element_size()))
+    n_bytes = tensor.numel() * tensor.element_size()
+    memory = mmap.mmap(-1, max(1, n_bytes))  # -1: of no file; empty memory cannot be mapped
     copy = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel()).view(tensor.shape)
     return copy.copy_(tensor)
 
@@ -105,7 +106,7 @@ class ProcessPool:
 
         Each argument goes to the next process that is free. Every process must have a single item.
         """
-        waiting = deque(enumerate(arguments))
+        waiting = deque(enumerate(arguments))  # each argument with its place in `arguments`
         busy: dict[Any, int] = {}  # pipe to each process at work -> the place of its argument
 
         def send_next(pipe: Connection) -> None:
@@ -219,9 +220,9 @@ def _serve(pipe: Connection, items: Sequence[Any], parent: int) -> None:
     while True:
         method, arguments = pipe.recv()
         try:
-            reply: tuple[bool, Any] = False, [getattr(item, method)(*arguments) for item in items]
+            reply: tuple[bool, Any] = (False, [getattr(item, method)(*arguments) for item in items])
         except Exception:
-            reply = True, traceback.format_exc()
+            reply = (True, traceback.format_exc())
         pipe.send(reply)
 
 

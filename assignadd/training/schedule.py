@@ -69,6 +69,7 @@ class Frozen:
 
     def restore(self, count: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
         """Undoes the update of step `count - 1` in `flat` where weights are frozen; `before` has those before it."""
+        # from <= count - 1 < until, for each model
         is_frozen = self._masks & (self._from < count) & (count <= self._until)  # (M, P)
         torch.where(is_frozen, before, flat, out=flat)
 
@@ -133,9 +134,10 @@ class LiteralsLater:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         # Both draw at every step, so that a CUDA graph can be replayed.
         always, at_first = self._always.sample(step, rows), self._at_first.sample(step, rows)
-        is_first = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
-        tokens = torch.where(is_first[..., None], at_first.tokens, always.tokens)
-        return Batch(tokens, torch.where(is_first, at_first.labels, always.labels))
+        is_before = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
+        tokens = torch.where(is_before[..., None], at_first.tokens, always.tokens)  # (..., M, B, T)
+        labels = torch.where(is_before, at_first.labels, always.labels)  # (..., M, B)
+        return Batch(tokens, labels)
 
 
 Drawing = Sampler | UserSampler | LiteralsLater
@@ -169,8 +171,8 @@ def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.devi
 
 def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
     """Name -> shape of the weights of a part of one model: such as W_E or QK1, `all` of them, or `none`."""
-    kind = part.rstrip("0123456789")
-    layer = part.removeprefix(kind)
+    kind = part.rstrip("0123456789")  # QK of QK1
+    layer = part.removeprefix(kind)  # 1 of QK1; empty for a part that no layer has
     block = f"blocks.{int(layer) - 1}." if layer else ""  # blocks count from 0, layers from 1
     prefixes = tuple(block + prefix for prefix in WEIGHTS.get(kind, ()))
     return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}

@@ -83,7 +83,7 @@ def _table_products(config: Config, B: int, device: str) -> int:
         attention += 2 * H * n_key_rows * dh  # scores of layer 2 and weighted values
     by_residual = B * h * d  # the neurons times W_out
     by_read_out = h * d * N + B * h * N  # W_out W_U, and the neurons times that
-    after_mlp = by_residual if device == "cuda" else min(by_residual, by_read_out)
+    after_mlp = by_residual if device == "cuda" else min(by_residual, by_read_out)  # a CPU takes the shorter way
     return of_tables + B * (attention + d * h + d * N) + after_mlp  # d * h for the neurons, d * N for the logits
 
 
@@ -92,19 +92,27 @@ def _autograd_products(config: Config, B: int, device: str) -> int:
 
     Of the pairs of token and place that layer 1 reads on a CPU, all are counted; a batch may not have them all.
     """
-    model, (n_tokens, T, n_answers, everywhere) = config.model, sizes_of(config.task)
+    model = config.model
+    n_tokens, T, n_answers, everywhere = sizes_of(config.task)
     d, H, dh = model.d_model, model.n_heads, model.d_head
-    on_cpu, positions = device == "cpu", B * T
-    wide = on_cpu and H == 1 and dh >= d  # queries by W_Q W_K^T and values by W_V W_O
+    on_cpu = device == "cpu"
+    positions = B * T
+    # With one head as wide as the residual stream, queries are one product, with W_Q W_K^T, and values another, with
+    # W_V W_O (`model/answer.py`).
+    wide = on_cpu and H == 1 and dh >= d
     products = B * (T if everywhere else 1) * d * n_answers
     if not on_cpu:
         products += positions * n_tokens * d  # embeddings, of one-hot tokens
     for layer, h in enumerate(model.d_mlp, 1):
         if layer == model.n_layers and not everywhere:
+            # At `=` alone: four weights of attention; scores and weighted residuals of all keys; the MLP.
             products += B * (4 * d * H * dh + 2 * T * H * d + 2 * d * (h or 0))
             continue
-        rows = min(n_tokens * T, positions) if on_cpu and layer == 1 else positions
-        products += 2 * rows * d * d if wide else (3 * rows + positions) * d * H * dh
+        rows = positions  # for which queries, keys and values are computed
+        if on_cpu and layer == 1:
+            rows = min(n_tokens * T, positions)  # once for each pair of token and place
+        # Of each row queries, keys and values; what heads write, at each position.
+        products += (2 * rows * d * d) if wide else ((3 * rows + positions) * d * H * dh)
         products += 2 * positions * T * (d if wide else H * dh)  # scores and weighted values
         products += 2 * positions * d * (h or 0)
     return products
@@ -184,16 +192,17 @@ def product_gflops(config: Config) -> float:
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
     out = torch.empty(B, h)
     ms = milliseconds(lambda: torch.mm(a, b, out=out), 0.02)
-    return 2 * B * d * h / (1e6 * ms)
+    return 2 * B * d * h / (1e6 * ms)  # 1e6 operations a millisecond are 1e9 a second
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
-    group, batch = one_model(config), config.optim.batch
+    group = one_model(config)
+    batch_size = config.optim.batch
     steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
-    ms = milliseconds(lambda: group.sampler.sample(steps, batch), seconds)
-    return 1000 * len(steps) * batch / ms
+    ms = milliseconds(lambda: group.sampler.sample(steps, batch_size), seconds)
+    return 1000 * len(steps) * batch_size / ms
 
 
 def evaluation_rate(config: Config, seconds: float) -> dict[str, float]:
@@ -203,7 +212,8 @@ def evaluation_rate(config: Config, seconds: float) -> dict[str, float]:
     """
     prepare("cpu", 1, config)
     exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
-    stack, n = initial_stack(config, [0]), exam.labels.numel()
+    stack = initial_stack(config, [0])
+    n = exam.labels.numel()  # sequences
     ms = milliseconds(lambda: exam.count_correct(stack), seconds)
     floor_ms = forward_flops(config, n) / (1e6 * product_gflops(config))
     return {"evaluation_per_second": 1000 * n / ms, "evaluation_over_floor": ms / floor_ms}

@@ -47,11 +47,11 @@ def set_start(trainer: Trainer) -> None:
     if all(config.start == Start() for config in configs):
         return
     networks = Networks()
-    stack = trainer.stack()
+    stack = trainer.stack()  # a copy
     for i, config in enumerate(configs):
         for name, weight in _weights_from_networks(config, networks).items():
             stack[name][i].copy_(weight)
-        if config.model.d_mlp[-1] is not None:
+        if config.model.d_mlp[-1] is not None:  # the last layer has an MLP
             mlp = f"blocks.{config.model.n_layers - 1}.mlp."
             stack[f"{mlp}W_in"][i].mul_(config.start.mlp_in_factor)
             stack[f"{mlp}W_out"][i].mul_(config.start.mlp_out_factor)
@@ -70,11 +70,12 @@ def _weights_from_networks(config: Config, networks: Networks) -> Mapping[str, T
         except (UserError, OSError) as error:
             reason = shortened(printable(str(error)), 200)
             raise ConfigError(f"start.{setting}", network, f"a network that can be read ({reason})") from error
-        here = shapes_of_part(config, part)  # of the model that takes the weights
-        there = shapes_of_part(stack.config, part)
-        for name in [*here, *there]:
-            if here.get(name) != there.get(name):
-                shapes = f"{name} has the shape {here.get(name)} here and {there.get(name)} there"
+        shapes_here = shapes_of_part(config, part)  # in the model that takes the weights
+        shapes_there = shapes_of_part(stack.config, part)  # in the network that they are taken from
+        for name in [*shapes_here, *shapes_there]:
+            here, there = shapes_here.get(name), shapes_there.get(name)  # None where one of them has no such weight
+            if here != there:
+                shapes = f"{name} has the shape {here} here and {there} there"
                 raise ConfigError(f"start.{setting}", network, f"a network of the same shape ({shapes})")
-        weights |= {name: stack[name][0] for name in here}
+        weights |= {name: stack[name][0] for name in shapes_here}  # of the only model in `stack`
     return weights

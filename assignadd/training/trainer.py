@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SEQUENCES_AHEAD = 131_072
 FEWER_AHEAD = 16_384  # where the tables do not serve, steps take longer, and a task of the user's may take more memory
 MOST_STEPS_AHEAD = 256
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # two settings of glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # the numbers of two settings in glibc's malloc.h
 MB = 1 << 20  # in bytes
 
 
@@ -96,9 +96,10 @@ class Group:
         if captured_step:
             captured_step.replay(steps)
             return
-        step, last = int(self.step), int(self.step) + steps
-        while step < last and not self._all_diverged():
-            batches = self._batches(step, last)
+        step = int(self.step)
+        end = step + steps
+        while step < end and not self._all_diverged():
+            batches = self._batches(step, end)  # of one or more steps
             if isinstance(self.gradient, TensorGradient) or self._frozen:  # a step at a time, with work in between
                 for tokens, labels in zip(batches.tokens, batches.labels, strict=True):
                     self.update(Batch(tokens, labels))
@@ -108,7 +109,7 @@ class Group:
                 self._take_compiled_steps(self.gradient, batches)
             step += len(batches.tokens)
             self.step.fill_(step)
-        self.step.fill_(last)  # also where all models have diverged before
+        self.step.fill_(end)  # also where all models have diverged before
 
     def _all_diverged(self) -> bool:
         """Whether no model is left to train."""
@@ -122,7 +123,7 @@ class Group:
             if self._rates.change:
                 self._rates.write(self.step, self.moments)
             self.loss.copy_(gradient(batch))
-            self.step.add_(1)
+            self.step.add_(1)  # AdamW reads the number of updates, this one included
             gradient.kernels.adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
         else:
             self._take_compiled_steps(gradient, Batch(batch.tokens[None], batch.labels[None]))
@@ -152,8 +153,8 @@ class Group:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    def _batches(self, first: int, last: int) -> Batch:
-        """The batches of the n steps from `first` to `last` - 1, or to the last that is drawn together with the first.
+    def _batches(self, first: int, end: int) -> Batch:
+        """The batches of the n steps from `first` to `end` - 1, or to the last that is drawn together with the first.
 
         Tokens are (n, M, B, T).
         """
@@ -162,7 +163,7 @@ class Group:
             steps = torch.arange(start, start + self.steps_ahead, device=self.step.device).view(-1, 1, 1)
             self._drawn = start, self.sampler.sample(steps, self.batch_size)
         _, batches = self._drawn
-        asked_for = slice(first - start, last - start)
+        asked_for = slice(first - start, end - start)  # which ends with the drawn steps, if `end` is beyond them
         return Batch(batches.tokens[asked_for], batches.labels[asked_for])
 
     def _captured_step(self) -> CapturedStep | None:
@@ -259,6 +260,7 @@ class Trainer:
             measure = observe(configs[models], seen[models].to(device)) if observe else None
             return Examined(groups, stack, exam, measure)
 
+        # What the pool divides among its processes: all models as one item, or each group.
         if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
             items = [examined(slice(None), self.groups, stack)]
         else:
@@ -294,7 +296,9 @@ class Trainer:
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """A row for each model: loss, accuracies, and measures if these are asked for or always taken."""
         rows: list[dict[str, object]] = []
-        accuracies, losses, diverged_at = chain(*self._pool.call("accuracies")), self.losses, self.diverged_at
+        accuracies = chain(*self._pool.call("accuracies"))  # of every model, in the order of the models
+        losses = self.losses
+        diverged_at = self.diverged_at
         for index, accuracy in enumerate(accuracies):
             loss = losses[index] if math.isfinite(losses[index]) else None
             rows.append({
@@ -324,7 +328,7 @@ class Trainer:
         differing = [name for name in expected.keys() | saved.keys() if expected.get(name) != saved.get(name)]
         if differing:
             raise RunError(f"the saved state does not fit these models: {min(differing)} differs in shape or kind")
-        start = 0
+        start = 0  # the first model of the group
         for group in self.groups:
             end = start + len(group.stack)
             of_group = {name: tensor[start:end] for name, tensor in state.items() if name != "step"}
