@@ -322,9 +322,8 @@ def layer_1_backward(chunk, tokens, g_table):
 
 
 # The gradient of a pair's score (query q, key k) is added to four entries of layer 1's table, (C, C): in the rows of
-# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query), in
-# its first T rows, and scratch memory for one query in the last. `g_positions`, (C, T), adds up the rows of query
-# positions, transposed, until the end.
+# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query); its
+# last row is scratch memory. `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
 
 
 @inlined
@@ -395,8 +394,7 @@ def spread(amounts, tokens, usage, source, target, C):
 def after_layer_1(embeddings, copies, tokens, attention, after, written):
     """Writes the residual of every position after layer 1, `after`, (B T, d).
 
-    `copies` (C, d) is what layer 1's OV1 writes for each of the `embeddings` (C, d); `written`, (T, d), is scratch
-    memory.
+    `copies` (C, d) is what OV1 writes for each of the `embeddings` (C, d); `written`, (T, d), is scratch memory.
     """
     B, T = tokens.shape
     K, d = len(embeddings) - T, embeddings.shape[1]
