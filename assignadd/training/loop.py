@@ -214,8 +214,8 @@ def last_evaluations(config: Config) -> list[int]:
         return []
     every = config.record.eval_every
     steps = config.optim.steps
-    # Earlier evaluations need not be listed: `end_of_training` takes at most the last END_EVALUATIONS, and of those only
-    # the ones in the last tenth of the training.
+    # Earlier evaluations need not be listed: `end_of_training` takes at most the last END_EVALUATIONS, and of those
+    # only the ones in the last tenth of the training.
     first_listed = max(0, steps // every - END_EVALUATIONS) * every
     evaluations = [*range(first_listed, steps, every), steps]
     return end_of_training(evaluations)
