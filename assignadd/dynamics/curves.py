@@ -42,10 +42,10 @@ def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay 
     if second is None:
         return None
     if first is None:
-        first = Onset(end, end, None)
+        first = Onset(step=end, low=end, high=None)
     latest_first = end if first.high is None else first.high
     latest_second = end if second.high is None else second.high
-    return Delay(second.step - first.step, second.low - latest_first, latest_second - first.low)
+    return Delay(steps=second.step - first.step, low=second.low - latest_first, high=latest_second - first.low)
 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
@@ -132,6 +132,7 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     last_start = np.zeros(n + 1, dtype=int)
     for end in range(1, n + 1):
         starts = np.arange(end)
+        # For each start, the squared deviations of the values from start to end from their mean, added up.
         deviations = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
         last_start[end] = (cost[starts] + deviations).argmin()
         cost[end] = (cost[starts] + deviations).min() + penalty
@@ -157,7 +158,7 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
     plateaus = [values[start:end] for start, end in pairwise(edges)]
     levels = [float(np.median(plateau)) for plateau in plateaus]
     visible = []
-    for first, last in _rises(steps, edges, levels):
+    for first, last in _rises(steps, edges, levels):  # numbers of plateaus
         gain = levels[last] - max(levels[: first + 1])
         scatter = max(_scatter(plateaus[first]), _scatter(plateaus[last]))
         if gain > 0 and gain >= VISIBLE * scatter:
@@ -186,7 +187,7 @@ def _rises(steps: np.ndarray, edges: list[int], levels: list[float]) -> list[tup
         if levels[i] <= levels[i - 1]:
             continue
         first = i - 1
-        is_short = steps[edges[i]] - steps[edges[first]] <= GATHERED
+        is_short = steps[edges[i]] - steps[edges[first]] <= GATHERED  # the plateau from which this rise starts
         if is_short and rises and rises[-1][1] == first:  # the last rise ended on this plateau: both are one
             first, _ = rises.pop()
         rises.append((first, i))
@@ -214,6 +215,6 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     has_begun = (steps > spike.begin) & (lower_ends > spike.low + RISES_FROM * spike.rise)
     has_not_ended = (steps < spike.end) & (upper_ends < spike.low + RISES_TO * spike.rise)
     inside = steps[has_begun & has_not_ended]
-    least = int(inside[-1] - inside[0]) + 1 if len(inside) else 0
+    least = (int(inside[-1] - inside[0]) + 1) if len(inside) else 0  # the next whole number: longer than the distance
     most = spike.end - spike.begin
     return Delay(steps=most, low=least, high=most)

@@ -100,7 +100,7 @@ class Curves:
                 if spike.rise >= SECOND_SPIKE and spike.begin <= refinement.step:
                     second_spike = spike  # the last such rise counts
         trained = skill_onset(self, TRAINED_SETS)
-        return Phases(addition, binding, refinement, first_spike, second_spike, self.binds, trained)
+        return Phases(addition, binding, refinement, first_spike, second_spike, binds=self.binds, trained=trained)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     def measure(job: tuple[int, Sequence[int]]) -> Columns:
         """The columns of one model at a chunk of steps."""
         model, steps = job
-        columns = _measured(progress[model], steps, lambda steps: run.trajectory(steps, model))
+        columns = _measured(progress[model], steps, read=lambda at_steps: run.trajectory(at_steps, model))
         seed = run.members[model].seed
         return {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), seed)} | columns
 
@@ -95,8 +95,8 @@ def with_own_columns(run: Run, table: polars.DataFrame) -> polars.DataFrame:
         return table
     import polars
 
-    recorded = {(row["model"], row["step"]): row.get("measures", {}) for row in run.metrics()}
-    rows = [recorded.get(key, {}) for key in table.select(MODEL, "step").rows()]
+    recorded = {(row["model"], row["step"]): row.get("measures", {}) for row in run.metrics()}  # by model and step
+    rows = [recorded.get(model_and_step, {}) for model_and_step in table.select(MODEL, "step").rows()]
     columns = {name: [row.get(name) for row in rows] for name in run.observed.columns}
     return table.with_columns(polars.Series(name, values, polars.Float64) for name, values in columns.items())
 

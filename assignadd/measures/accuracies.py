@@ -47,7 +47,7 @@ def set_accuracies(
         accuracies = {}
         for name, share in exam.accuracies(model)[0].items():
             n_pairs = _sampled_pairs(n, by_name[name], seen_of_model)
-            n_independent = n_pairs or n
+            n_independent = n_pairs or n  # sequences that add the same pair are not independent
             accuracies[name] = Accuracy(share, n, wilson(share * n_independent, n_independent), n_pairs)
         results.append(accuracies)
     return results
@@ -84,10 +84,11 @@ def accuracies_of(network: Network) -> dict[str, Accuracy]:
     return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
 
 
-# Sequences of each set at each of the last evaluations, unless fewer are requested.
+# The least number of sequences of each set at each of the last evaluations, unless fewer are requested.
 END_SEQUENCES = 2000
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
-ANY_PAIR_PLACE = 99  # its place among the sets of an exam at the end, which decides its sequences: behind all others
+# Its place among the sets of an exam at the end, which decides its sequences: the last of 100 (see `end_exam`).
+ANY_PAIR_PLACE = 99
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) ->
     steps = end_steps(network)
     n = min(network.n, max(END_SEQUENCES, network.n // len(steps)))
     shares: dict[str, list[float]] = {}
-    for n_later, step in zip(reversed(range(len(steps))), steps, strict=True):  # exams are counted from the end
+    # Exams are counted from the end: `n_later` is the number of steps after this one.
+    for n_later, step in zip(reversed(range(len(steps))), steps, strict=True):
         exam = end_exam([network.config], network.seen[None], sets, n, n_later, first)
         for name, share in exam.accuracies(network.stack_at(step))[0].items():
             shares.setdefault(name, []).append(share)
@@ -169,6 +171,6 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
     names = [evalset.name for evalset in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     columns = [names.index(name) for name in exam.names]  # an exam leaves out sets without sequences
-    share_correct = exam.count_correct(stack).to(accuracy.dtype) / exam.n
+    share_correct = exam.count_correct(stack).to(accuracy.dtype) / exam.n  # (M, columns); 0 where nothing is offered
     accuracy[:, columns] = share_correct.where(exam.offered.to(accuracy.device), torch.nan)
-    return accuracy.view(len(stack), stack.config.task.operands, -1)
+    return accuracy.view(len(stack), stack.config.task.operands, -1)  # the sets are in this order: slot by slot

@@ -53,6 +53,7 @@ def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor,
 
     x_n is row n of the preactivations. The last two axes are a and b.
     """
+    # For each a, the answers by b, (..., N). x_a is (..., 1, h).
     answers_with_a = [largest((x_a + preactivations).relu() @ readout) for x_a in preactivations.split(1, -2)]
     return torch.stack(answers_with_a, -2)
 
@@ -103,7 +104,8 @@ def double_preference(stack: Stack) -> Float[Tensor, " M"]:
 
 def fourier_basis(N: int) -> Float[Tensor, "N N"]:
     """Orthonormal rows in float64: the constant, then cosine and sine of frequency 1, of frequency 2, and so on."""
-    n, k = torch.arange(N, dtype=torch.float64), basis_frequencies(N)
+    n = torch.arange(N, dtype=torch.float64)
+    k = basis_frequencies(N)  # of each row
     angle = 2 * math.pi * ((k[:, None] * n) % N) / N
     is_sine = (torch.arange(N) % 2 == 0)[:, None] & (k > 0)[:, None]  # rows 2, 4, ...; row 0 is the constant
     rows = torch.where(is_sine, angle.sin(), angle.cos())
@@ -132,7 +134,8 @@ def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."
     """
     N = power.shape[1] + 1
     frequency = basis_frequencies(N)[1:].to(power.device)
-    return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
+    by_frequency = power.new_zeros(len(power), N // 2, *power.shape[2:])  # frequency k in entry k - 1
+    return by_frequency.index_add_(1, frequency - 1, power)
 
 
 def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
@@ -174,7 +177,7 @@ def context_preactivations(
     """
     task, N = stack.config.task, stack.config.task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)  # (N^2, 2)
-    total = stack.flat.new_zeros(())
+    total = stack.flat.new_zeros(())  # (M, N^2, h) after the first addition
     for n_vars in (0, 1, 2):
         tokens = with_values(task, sequences(configs, seen, n_vars, N * N).tokens, pairs)  # (M, N^2, T)
         total = total + torch.stack([trace.preactivations for trace in traces(stack, tokens)])  # (M, N^2, h)

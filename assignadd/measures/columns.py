@@ -91,13 +91,16 @@ class Measure:
 def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
     """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
 
-    `of_figure` are the fields that say how figures show it. The sample size counts sequences, also where the measure
-    is a share of assigned numbers: those of one sequence are not independent.
+    `level` is the value from which the pattern counts as present, as in `Measure`. `of_figure` are the fields that say
+    how figures show it. The sample size counts sequences, also where the measure is a share of assigned numbers: those
+    of one sequence are not independent.
     """
     measures = []
     for layer in LAYERS:
-        # `not_defined` lists the paper's layer alone where a network has one layer; lines of others have short dashes.
-        of_layer = {"needs": (SECOND_LAYER,)} if layer == layer_of_paper else {"paper": False, "line": DENSE}
+        # A network with one layer lacks the paper's column; with `needs`, `not_defined` says so. It is silent where a
+        # network lacks the column of another layer, as that is ours: figures draw it with short dashes.
+        is_of_paper = layer == layer_of_paper
+        of_layer: dict[str, Any] = {"needs": (SECOND_LAYER,)} if is_of_paper else {"paper": False, "line": DENSE}
         column = f"{name.format(layer=layer)}{BY_TYPE}"
         measures.append(Measure(column, f"layer {layer}: {label}", unit, level, SEQUENCES, **of_figure | of_layer))
     return measures
@@ -115,7 +118,7 @@ _RATES = [
                 colour=VERMILION),
     *_of_layers(2, "mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, colour=SKY),
 ]  # fmt: skip
-_PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)
+_PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)  # sequences that test a probe
 VARIABLE_ACCURACY = Measure(
     "accuracy {variable} {slot}", "sums with {variable} in the {slot} slot", "of sequences", HALF, PER_VARIABLE
 )
@@ -195,11 +198,11 @@ class ProgressMeasures:
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
         self.routing = AttentionRates(configs, seen, configs[0].task.variable_counts, n, masses=True)
-        self.probed = sequences(configs, seen, 1, n).tokens
+        self.probed = sequences(configs, seen, n_vars=1, n=n).tokens  # (M, n, T)
         self.exam = variable_exam(configs, seen, per_variable)
 
     def __call__(self, stack: Stack) -> Columns:
-        """All columns of the models of a stack that are defined for their architecture, in the order of the files."""
+        """All columns of the models of a stack that are defined for their architecture, in the order of a table."""
         return (
             circuit_columns(stack)
             | where_defined(stack, fourier_columns)
@@ -221,7 +224,8 @@ class StackProgress:
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = STACK_SEQUENCES):
         """Draws the sequences of all models together: `n` for each number of variables, fewer for each variable."""
-        self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
+        with_variables = configs[0].task.variable_counts[1:]  # 1, 2, ...: sums of literals are left out
+        self.attention = AttentionRates(configs, seen, with_variables, n)
         self.exam = variable_exam(configs, seen, PER_VARIABLE)
 
     def __call__(self, stack: Stack) -> Columns:
@@ -232,7 +236,7 @@ class StackProgress:
 
 def columns_one_by_one(stack: Stack, measure: ColumnsOf) -> Columns:
     """The columns of a measure; on a CPU it is given one model at a time, so that no model changes another's digits."""
-    columns_of_parts = [measure(models) for _, models in stack.parts]
+    columns_of_parts = [measure(models) for _, models in stack.parts]  # a part is (its place in the stack, its models)
     return {name: torch.cat([columns[name] for columns in columns_of_parts]) for name in columns_of_parts[0]}
 
 

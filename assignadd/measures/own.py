@@ -129,7 +129,10 @@ def _text(function: Function) -> bytes:
 
 
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:
-    """What each column means: as the function's mapping `columns` says, or else its docstring's first paragraph."""
+    """What each column means: as the function's mapping `columns` says, or else its docstring's first paragraph.
+
+    A column without a meaning, and one that we have ourselves, is a ConfigError.
+    """
     first_paragraph = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
     meanings = {column: getattr(function, "columns", {}).get(column) or first_paragraph for column in columns}
     for column, meaning in meanings.items():

@@ -185,7 +185,7 @@ def _pairs(N: int, split: str) -> Int[Tensor, " n"]:
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step)
-    random_words = words(0, Stream.EVAL, step, torch.arange(N * N), 1)[0]  # (N^2,)
+    random_words = words(0, Stream.EVAL, step, torch.arange(N * N), 1)[0]  # (N^2,), with seed 0
     codes, _ = digit(random_words, N * N)
     return codes
 

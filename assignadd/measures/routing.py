@@ -69,6 +69,7 @@ def routings(
         chunks.append(pattern_counts(patterns, roles(task, chunk), task))
     is_in_subset = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets): 1 or 0
     values: dict[str, Tensor] = {}
+    # The first word of a column's name, and the field of `Counts` that it is computed from.
     for kind, quantity in (("attn", "hits"), ("mass", "mass")):
         for pattern in chunks[0]:
             counted = torch.cat([getattr(counts[pattern], quantity) for counts in chunks], 1)  # (M, B, heads)
@@ -135,7 +136,7 @@ def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tenso
 
     Both are (..., B, heads). Of keys with the same attention the first counts as the one with more.
     """
-    is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); the first position has no number
+    is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); no number is assigned at the first position
     best = attention[..., 1:, :].max(-1).indices  # (..., B, heads, P - 1), from query 1 on
     previous = torch.arange(best.shape[-1], device=best.device)  # 0 for query 1, and so on
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
@@ -191,6 +192,7 @@ class AttentionRates:
         of_subsets = routings(stack, self.tokens, list(self.subsets.values()), one_by_one)
         for subset, of_subset in zip(self.subsets, of_subsets, strict=True):
             columns |= of_subset.columns(subset)
+        # Names of rates begin with `attn_`, those of masses with `mass_`.
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 

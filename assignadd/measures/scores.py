@@ -149,7 +149,7 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     slots = torch.tensor(operand_slots(task), device=tokens.device)  # p
     role = roles(task, tokens)
     number = role.value_positions[role.is_variable]  # (B,): the position n, as each sequence has one variable
-    attention = trace(stack, tokens[None]).attention(1).squeeze(2)  # (M, B, T, T)
+    attention = trace(stack, tokens[None]).attention(1).squeeze(2)  # (M, B, T, T), query and key of the only head
     OV1 = OV(stack, 1)
     copied_to_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
     copied_to_number = (stack.W_E[:, tokens[sequence, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)

@@ -120,12 +120,12 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
 def probes_caption(data: ProbesData) -> str:
     """The highest accuracy before the activation function and the lowest after it, in words."""
     # Stages are in the order of the computation; the neurons come first after the activation function.
-    first = next((i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")), None)
-    if first is None:
+    i_after = next((i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")), None)
+    if i_after is None:
         return f"This network has no last MLP; the probe reaches at most {data.test.max():.3f}."
     return (
-        f"Here the probe reaches at most {data.test[:first].max():.3f} before the activation function and at least "
-        f"{data.test[first:].min():.3f} after it; chance is {data.chance:.3f}."
+        f"Here the probe reaches at most {data.test[:i_after].max():.3f} before the activation function and at least "
+        f"{data.test[i_after:].min():.3f} after it; chance is {data.chance:.3f}."
     )
 
 
@@ -227,7 +227,7 @@ def fourier_shares_caption(data: FourierSharesData) -> str:
 
 def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     """Draws the power of each frequency, the network's in blue, and each neuron above its frequency."""
-    spectrum, neurons = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))
+    spectrum, neurons = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2.2))  # the axes of both panels
     K = len(data.power)
     spectrum.bar(np.arange(1, K + 1), data.power, color=np.where(data.in_network, BLUE, GREY))
     spectrum.set(ylabel="share of\nall power", xlim=(0.3, K + 0.7))

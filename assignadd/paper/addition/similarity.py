@@ -128,7 +128,7 @@ def on_template(stack: Stack) -> Matching:
     # The sum of all N^4 cosines is (sum u).(sum v), the sum of their squares is <U^T U, V^T V>: no N^4 numbers are
     # needed. From both sums those of matched and mirrored rows are subtracted.
     excluded = torch.cat([matched, mirrored], 1)
-    n = len(row) ** 2 - excluded.shape[1]
+    n = len(row) ** 2 - excluded.shape[1]  # number of mismatched pairs of sequences
     total = torch.stack([sum_u @ sum_v for sum_u, sum_v in zip(u.sum(1), v.sum(1), strict=True)])  # (M,)
     mean = (total - excluded.sum(1)) / n
     mean_square = (((u.mT @ u) * (v.mT @ v)).sum((1, 2)) - excluded.square().sum(1)) / n

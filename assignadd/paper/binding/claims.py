@@ -27,7 +27,7 @@ def rates_by_type(network: Network, name: str, trained: bool = False) -> list[fl
     It is over all sequences of the type or, if `trained`, over those that training could show. Raises `NotDefined`
     where the architecture lacks the measure.
     """
-    require_column(network.config, f"{name} (1-var)")
+    require_column(network.config, f"{name} (1-var)")  # it stands for the columns of all types
     routings = [of_type.as_in_training if trained else of_type.all for of_type in routings_of(network).values()]
     return [routing[name].item() for routing in routings]
 

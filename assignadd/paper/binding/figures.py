@@ -203,7 +203,7 @@ def draw_qk0(data: QK0Data, figure: Figure) -> None:
         return float(starts[first]), float(starts[last + 1] - 1)
 
     for rows, columns, color, _ in OUTLINES:
-        box(ax, span(rows), span(columns), color, 1.5)
+        box(ax, span(rows), span(columns), color, width=1.5)
     box_legend(figure, [(color, label) for *_, color, label in OUTLINES], columns=2)
     _name_embeddings(ax, data, starts)
 
@@ -229,6 +229,7 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
     for (row, apart), label in zip(named_rows, ax.get_xticklabels(), strict=True):
+        # On the horizontal axis a name with more letters than rows to the next name would run into it.
         label.set_rotation(90 if len(names[row]) > apart else 0)
     for group in ("numbers", "variables", "positions"):
         first, last = data.rows(group)

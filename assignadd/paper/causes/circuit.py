@@ -140,14 +140,14 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     # The last row of `equal_rows` is E_= + P_=. Here its two parts are separate queries, of which one may be left out.
     token_and_position = full.embeddings[[Vocabulary(task).equals, C - 1]]
     queries = torch.cat([copied, token_and_position])  # (C + 2, d)
-    scores = key_rows @ (queries @ full.QK2).T * keep.qk2.T  # (2C, C + 2)
+    scores = (key_rows @ (queries @ full.QK2).T) * keep.qk2.T  # (2C, C + 2)
     scores_of_copies, scores_of_equals = scores.split([C, 2], 1)
-    values = key_rows @ full.OV2 * keep.ov2[:, None]  # (2C, d)
+    values = (key_rows @ full.OV2) * keep.ov2[:, None]  # (2C, d)
     values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]  # the first N rows are numbers
     return replace(
         full,
         # Layer 1 multiplies queries and keys: with an identity as the keys, these queries are its scores.
-        queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
+        queries_1=(full.queries_1 @ full.keys_1.T) * keep.qk1,
         keys_1=torch.eye(C, dtype=key_rows.dtype, device=key_rows.device),
         equal_rows=equal_rows,
         key_rows=key_rows,
@@ -212,10 +212,10 @@ def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: in
     """The accuracy of one model with parts kept and removed, on `n` sequences of each evaluation set (section 5)."""
     require(config, "the circuit alone", *PAPER_NEEDS)
     exam = Exam([config], seen[None], EVAL_SETS, n)
-    rows = variants(config.task, network_frequencies(model)[0].cpu())
-    correct = [kept_logits(model, exam.tokens[0], keep).argmax(-1) == exam.labels[0] for keep in rows.values()]
-    by_set = torch.stack(correct).view(len(rows), len(exam.names), n)  # an exam has one set after the other
-    return CircuitAlone(list(rows), exam.names, by_set.numpy())
+    kept = variants(config.task, network_frequencies(model)[0].cpu())  # by the name of the row
+    correct = [kept_logits(model, exam.tokens[0], keep).argmax(-1) == exam.labels[0] for keep in kept.values()]
+    by_set = torch.stack(correct).view(len(kept), len(exam.names), n)  # an exam has one set after the other
+    return CircuitAlone(list(kept), exam.names, by_set.numpy())
 
 
 @per_network(slow=True)

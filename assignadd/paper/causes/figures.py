@@ -59,7 +59,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     axes.xaxis.tick_top()
     title: Any = {"ha": "right", "va": "bottom", "fontweight": "bold", "fontsize": 7, "annotation_clip": False}
     for row, group in zip(rows[is_first], np.array(data.groups)[is_first], strict=True):
-        place = (0, row - 0.62)
+        place = (0, row - 0.62)  # just above the group's first row
         axes.annotate(group, place, (-4, 0), ("axes fraction", "data"), textcoords="offset points", **title)
 
 

@@ -100,7 +100,8 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     hybrid = torch.where(is_variable, base.gather(1, position_of_next), base)
     token_index = torch.arange(base.numel()).view(base.shape)  # over all sequences
     step = torch.tensor(EvalSteps.INTERCHANGE_VALUES.start)
-    new_values, _ = digit(words(torch.tensor(0), Stream.EVAL, step, token_index, 1)[0], task.modulus)
+    random_words = words(torch.tensor(0), Stream.EVAL, step, token_index, 1)[0]  # (B, T), with seed 0
+    new_values, _ = digit(random_words, task.modulus)
     source = torch.where(positions.mask("assigned"), new_values, hybrid)
     return pairs_with(task, base, source, hybrid)
 
@@ -140,9 +141,10 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     variables = torch.tensor(Vocabulary(task).variables)  # tokens, (V,)
     in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
     is_assigned = ((base[..., None] == variables) & in_prefix).any(1)  # (B, V)
-    rows = torch.arange(len(base))
+    sequence = torch.arange(len(base))  # the index of each base
     step = torch.tensor(EvalSteps.INTERCHANGE_QUERIES.start)
-    random = words(torch.tensor(0), Stream.EVAL, step, rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT  # (2, B, V)
+    # For each slot, base and variable a random number, with seed 0, (2, B, V).
+    random = words(torch.tensor(0), Stream.EVAL, step, sequence, 2 * task.n_vars).view(2, task.n_vars, -1).mT
     has_new = is_variable.any(1)
     chosen: list[Tensor] = []  # for each slot, (B,)
     for i, (slot, banned) in enumerate(zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True)):
@@ -315,7 +317,8 @@ def side(layer: LastLayer, tokens: Int[Tensor, "B T"]) -> Side:
     """The forward pass on these prompts."""
     trace = layer.trace(tokens)
     before = layer.before(trace)
-    return Side(Positions(layer.stack.config.task, tokens), trace, before, before - layer.embedded(tokens))
+    layer_1 = before - layer.embedded(tokens)
+    return Side(Positions(layer.stack.config.task, tokens), trace, before, layer_1)
 
 
 PROMPTS = 5000  # pairs of prompts: 95 % intervals are within .014

@@ -82,7 +82,7 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     Variants of ours are thin, and a band is the range over the types of sequences.
     """
     upper, lower = figure.subplots(2, 1, sharex=True)
-    first_step = data.steps[data.steps > 0].min(initial=data.steps[-1])
+    first_step = data.steps[data.steps > 0].min(initial=data.steps[-1])  # 0 if there is no other step
     linear_to = 10.0 ** np.floor(np.log10(max(1, first_step)))  # so that step 0 is on the axis
     for axes, panel in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
         for row, name in enumerate(data.names):
@@ -98,8 +98,8 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set_xscale("symlog", linthresh=linear_to, linscale=0.3)
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.25 * max(1, data.steps[-1])))
-        place: Any = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "alignment": "left"}
-        axes.legend(title=panel, handlelength=2.2, labelspacing=0.5, **place)
+        beside_axes: Any = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "alignment": "left"}
+        axes.legend(title=panel, handlelength=2.2, labelspacing=0.5, **beside_axes)
         for step in data.ends:
             axes.axvline(step, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
     lower.set_xlabel("training step (log scale)")
@@ -207,16 +207,16 @@ class LateData(FigureData):
 @torch.no_grad()
 def late_data(network: Network) -> LateData | Absent:
     """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike; else why not."""
-    first = phases_of(network).first_spike
+    first_spike = phases_of(network).first_spike
     late = late_variable_of(network)
     ends = around_late_spike(network)
-    if first is None or late is None or late.spike is None or not ends:
+    if first_spike is None or late is None or late.spike is None or not ends:
         reason = phases_of(network).summary if late is None else f"{late.variable} comes last, and its sums never jump"
         return Absent(f"seed {network.seed}: no second spike\n{reason}")
     task = network.config.task
     columns = trajectory_of(network)
     all_steps = columns["step"]
-    steps = window(all_steps[all_steps >= first.after], late.spike, ends)
+    steps = window(all_steps[all_steps >= first_spike.after], late.spike, ends)
     accuracy = columns[f"accuracy {late.variable} {late.slot}"][np.searchsorted(all_steps, steps)]
     curves = curves_of(network)
     in_window = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # (evaluations,)
@@ -266,6 +266,7 @@ def late_caption(data: LateData) -> str:
 def draw_late(data: LateData, figure: Figure) -> None:
     """Draws the panels: (a) scores of `=`, (b) accuracy, (c) the two parts of the scores, (d) the term of QK2."""
     grid = figure.add_gridspec(2, 2)
+    # The axes of (a), (b) and (d); those of (c) are drawn at once.
     scores = figure.add_subplot(grid[0, 0])
     accuracy = figure.add_subplot(grid[0, 1])
     path = figure.add_subplot(grid[1, 1])

@@ -347,7 +347,8 @@ def path_rise(network: Network, steps: Steps) -> Measured:
     """The change, across the spike, of the late variable's term of a QK2 score (`qk2_path_terms`, figure late d)."""
     late = late_of(network)
     v = network.config.task.variables.index(late.variable)
-    before, after = qk2_path_terms(network.checkpoints(steps))[:, SLOTS.index(late.slot), v].tolist()
+    terms = qk2_path_terms(network.checkpoints(steps))  # (2, 2, V): before and after; slot; variable
+    before, after = terms[:, SLOTS.index(late.slot), v].tolist()
     return Measured.exactly(after - before, 1, "network")
 
 

@@ -119,15 +119,19 @@ def in_best_window(curves: Curves, names: Sequence[str]) -> float | None:
     """
     if not all(name in curves.accuracy for name in names):
         return None
-    steps, shares = curves.steps, np.stack([curves.accuracy[name] for name in names])  # (sets, evaluations)
-    first = np.flatnonzero(steps <= steps[-1] - WINDOW)  # evaluations at which a window begins
-    beyond = np.searchsorted(steps, steps[first] + WINDOW, side="right")
-    covers_half = steps[beyond - 1] - steps[first] >= WINDOW / 2
-    first, lengths = first[covers_half], (beyond - first)[covers_half]
+    steps = curves.steps
+    shares = np.stack([curves.accuracy[name] for name in names])  # (sets, evaluations)
+    # For each window the index of its first evaluation, and that of the first evaluation after it.
+    begins = np.flatnonzero(steps <= steps[-1] - WINDOW)
+    ends = np.searchsorted(steps, steps[begins] + WINDOW, side="right")
+    covers_half = steps[ends - 1] - steps[begins] >= WINDOW / 2
+    lengths = (ends - begins)[covers_half]  # numbers of evaluations
+    begins = begins[covers_half]
     best = []
-    for n in np.unique(lengths):  # windows with the same number of evaluations at once
-        windows = sliding_window_view(shares, n, axis=1)[:, first[lengths == n]]  # (sets, windows, n)
-        best.append(float(np.median(windows, axis=2).min(0).max()))
+    for length in np.unique(lengths):  # windows of the same length at once
+        windows = sliding_window_view(shares, length, axis=1)[:, begins[lengths == length]]  # (sets, windows, length)
+        medians = np.median(windows, axis=2)  # (sets, windows)
+        best.append(float(medians.min(0).max()))  # of the lowest set, in the best window
     return max(best, default=None)
 
 

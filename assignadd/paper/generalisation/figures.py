@@ -93,14 +93,15 @@ def census_data(populations: Populations) -> CensusData:
     seeds = populations.seeds
     onsets = [[getattr(seed.phases, skill) for seed in seeds] for skill, _ in SKILLS]
     late_variables = [seed.late_variable for seed in seeds if seed.binds]
-    is_banned_by_name = [(f"{late.variable} {late.slot}", late.banned) for late in late_variables if late is not None]
+    # Pairs: a variable with its slot, such as "b second", and whether that is a banned slot.
+    late_and_banned = [(f"{late.variable} {late.slot}", late.banned) for late in late_variables if late is not None]
     return CensusData(
         steps=max(int(seed.curves.steps[-1]) for seed in seeds),
         onsets=np.array([[NEVER if onset is None else onset.step for onset in of_skill] for of_skill in onsets]),
         binds=np.array([seed.binds for seed in seeds]),
         final=np.array([[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]),
-        late=[name for name, _ in is_banned_by_name],
-        banned=sorted({name for name, is_banned in is_banned_by_name if is_banned}),
+        late=[name for name, _ in late_and_banned],
+        banned=sorted({name for name, is_banned in late_and_banned if is_banned}),
         name=populations.name(),
     )
 
@@ -263,8 +264,8 @@ def _draw_sweep(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold:
     n = accuracy.shape[1]
     # Seeds stand side by side around their setting, each 0.08 % of the axis from the next.
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
-    places = (settings[:, None] + jitter).ravel()
-    ax.plot(places, accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
+    x = (settings[:, None] + jitter).ravel()  # of each dot, as the accuracies below
+    ax.plot(x, accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
     medians, intervals = [], []
     for of_setting in accuracy:
         median, interval = median_interval(of_setting[np.isfinite(of_setting)].tolist())

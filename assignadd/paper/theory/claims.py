@@ -101,6 +101,7 @@ def _on_the_step(s: Setting) -> list[Record]:
     best_with_one = max(points, key=lambda point: point.stated.with_one)
     best_with_most = max(points, key=lambda point: point.stated.with_most)
     balanced = [point for point in points if point.length is not None and point.s.meets_conditions]
+    # Where no beta has a balancing step and meets the conditions, any point; without a length the stated step is taken.
     best_balanced = max(balanced or points, key=lambda point: point.balanced.with_most)
     at_this_beta = next(point for point in points if point.beta == s.actual_beta)
     length = composition.required_balance(s)
@@ -298,15 +299,15 @@ def _over_networks(name: str, results: Mapping[Network, TrainingResult]) -> Reco
     )  # fmt: skip
     if not results:
         return record
-    by_seed = tuple(
+    by_seed = tuple(  # both ends of the interval are the value
         SeedResult(network.name, network.seed, result.value, result.value, result.value, decided(result.holds))
         for network, result in results.items()
     )
     numbers = [Measured.exactly(result.value, 1, "networks") for result in results.values()]
     value, low, high, remark = median_of(numbers)
-    first = next(iter(results))
+    first_network = next(iter(results))
     return replace(
         record, value=value, low=low, high=high, n=len(results), seeds=len(results), by_seed=by_seed,
-        verdict=verdict_over(by_seed), comment=f"{results[first].detail}." if len(results) == 1 else remark,
-        checkpoints=steps_in_words(informative_steps(first.steps, first.rows)),
+        verdict=verdict_over(by_seed), comment=f"{results[first_network].detail}." if len(results) == 1 else remark,
+        checkpoints=steps_in_words(informative_steps(first_network.steps, first_network.rows)),
     )  # fmt: skip

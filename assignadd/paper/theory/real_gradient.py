@@ -70,7 +70,7 @@ def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
         gradient(batch)  # fills `gradient.flat`
         by_weight = Stack(model.config, gradient.flat)  # in the shape of the model's weights
         gradients.append(by_weight["blocks.1.attn.W_Q"][0, 0])  # (d, d)
-    # In the merged models W_Q of layer 2 is QK2 sqrt(d).
+    # In the merged models W_Q of layer 2 is QK2 sqrt(d): the gradient by QK2 is sqrt(d) times that by W_Q.
     return -math.sqrt(stack.config.model.d_model) * torch.stack(gradients)
 
 
@@ -150,7 +150,7 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
     QK2 = QK(trajectory, 2)  # (M, d, d)
     without_last = trajectory.models(slice(0, len(trajectory) - 1))
-    change = alignment(without_last, QK2[1:] - QK2[:-1])
+    change = alignment(without_last, QK2[1:] - QK2[:-1])  # with the direction at the earlier checkpoint of the two
     return TheoryGradient(list(steps), is_correct.double().mean(1), descent, change)
 
 

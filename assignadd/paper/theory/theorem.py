@@ -147,7 +147,7 @@ def gradient(s: Setting) -> Tensor:
     second, assignment, x_bar = mean_inputs(s)
     keys = a_m * (second - x_bar) + a_n * (assignment - x_bar)  # (V, d)
     query = torch.cat([torch.ones(s.V, 1, dtype=DTYPE), torch.eye(s.V, dtype=DTYPE)], 1)  # x_T by v, (V, 1 + V)
-    return s.alpha * keys.T @ query / s.V
+    return ((s.alpha * keys.T) @ query) / s.V
 
 
 def mean_errors(s: Setting) -> tuple[float, float, float]:
@@ -164,7 +164,10 @@ def mean_errors(s: Setting) -> tuple[float, float, float]:
     outputs[n, double] += s.rho_2**2
     p = (s.alpha * outputs).softmax(1)
     # 2m and 2n are the answer where n = m, once in N.
-    return float(p[n, 0].mean() - 1 / s.N), float(p[n, n].mean() - 1), float(p[n, double].mean() - 1 / s.N)
+    q_2m = float(p[n, 0].mean() - 1 / s.N)
+    q_sum = float(p[n, n].mean() - 1)
+    q_2n = float(p[n, double].mean() - 1 / s.N)
+    return q_2m, q_sum, q_2n
 
 
 def mean_inputs(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
