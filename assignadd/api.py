@@ -64,6 +64,7 @@ def train(
     if observe is not None:
         from assignadd.measures.own import own_measure
 
+        # The user's columns follow those of `observer`; the function is tried on the first member.
         observer = own_measure(observe, config, members[0], observer)
     return train_run(folder, config, members, seen, device, threads, listener, observe=observer)
 
@@ -90,7 +91,8 @@ def check_machine(device: str, threads: int) -> None:
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
     """All models of a run at a step (the last checkpoint unless given), for the measures."""
-    return open_run(run).at(step)[1]
+    _, stack = open_run(run).at(step)  # the step comes first
+    return stack
 
 
 def load(
@@ -108,7 +110,8 @@ def load(
     stack = load_stack(run, step)
     index = run.index_of(seed)
     if run.config.model.file is not None:
-        return module_with(run.config, {name: weight[index] for name, weight in stack.weights.items()})
+        weights_of_model = {name: weight[index] for name, weight in stack.weights.items()}
+        return module_with(run.config, weights_of_model)
     return Transformer.from_stack(stack, index)
 
 
@@ -127,8 +130,9 @@ def evaluate(
     run = open_run(run)
     check_files(run, task, network)
     step, stack = run.at(step)
-    diverged = run.unsound(step, stack)  # reasons by the index of the model
-    accuracies = accuracies_by_index(run, stack, [i for i in range(len(stack)) if i not in diverged], n)
+    reasons = run.unsound(step, stack)  # why a model cannot be measured, by its index
+    measurable = [i for i in range(len(stack)) if i not in reasons]
+    accuracies = accuracies_by_index(run, stack, measurable, n)
     return [accuracies.get(i, {}) for i in range(len(stack))]
 
 
@@ -140,7 +144,7 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
     for row in rows:
         # The accuracies and the measures are stored as dictionaries: each of their entries becomes a column.
         row |= row.pop("accuracy", {}) | row.pop("measures", {})
-    return polars.DataFrame(rows, infer_schema_length=None)
+    return polars.DataFrame(rows, infer_schema_length=None)  # the types of the columns are inferred from all rows
 
 
 def measure(run: str | Path | Run) -> polars.DataFrame:

@@ -46,6 +46,7 @@ def with_stored_code(function: Callable[..., Any], sources: Iterable[Path], note
     if not IN_PYTHON:
         folder = _folder(Path(function.__code__.co_filename).parent)
         if folder is not None:
+            # Numba asks this object for compiled code before it compiles, and hands it what it has compiled.
             result._cache = CodeCache(function, folder, _stamp(tuple(sources)), note)
     return result
 
@@ -69,19 +70,22 @@ class CodeCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The stored form for a signature; None, for Numba to compile it, if no file has one that can be trusted."""
-        target_context.refresh()
+        target_context.refresh()  # as Numba's own cache does: stored code may call what Numba has registered since
         path, made_from = self._place(sig, target_context.codegen())
-        data = _read(path)
-        if data is not None and data[:DIGEST] == _digest(made_from, data[DIGEST:]):
+        data = _read(path) or b""  # a digest, and Numba's pickle after it
+        digest = data[:DIGEST]
+        content = data[DIGEST:]
+        if digest == _digest(made_from, content):
             with suppress(Exception):  # written by another installation, perhaps: the function can be compiled
-                return CompileResult._rebuild(target_context, *loads(data[DIGEST:]))
+                return CompileResult._rebuild(target_context, *loads(content))
         if self._note:  # Numba compiles now, which may take a while
             _say(self._note)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Writes the compiled form for a signature; where that fails, a line on stderr says so, once."""
-        if data.lifted or data.library.has_dynamic_globals:  # numba cannot keep every such form
+        # Numba cannot store every form with lifted loops, and none with addresses that are valid in this process alone.
+        if data.lifted or data.library.has_dynamic_globals:
             return
         path, made_from = self._place(sig, data.codegen)
         content = dumps(data._reduce())
@@ -93,9 +97,10 @@ class CodeCache(FunctionCache):
     def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
         """The file for a signature on this processor; and, as bytes, all that the compiled code depends on."""
         key = self._index_key(sig, codegen)  # the signature, the processor, the function's bytecode
+        signature_and_processor = key[:2]
         code = self._py_func.__code__
         name = f"{Path(code.co_filename).stem}.{self._py_func.__qualname__}-{code.co_firstlineno}"
-        signature_and_processor = key[:2]
+        # Forms with one suffix replace each other; forms for other signatures, processors or Pythons are kept beside.
         suffix = hashlib.sha256(repr((sys.version_info[:2], signature_and_processor)).encode()).hexdigest()[:16]
         versions = (sys.version, numba.__version__, llvmlite.__version__)
         made_from = repr((versions, self._stamp, name, key)).encode()
@@ -120,6 +125,7 @@ def problem(folder: Path) -> str | None:
 @cache
 def _folder(beside: Path) -> Path | None:
     """The folder for code compiled from files in `beside`; None, and a line on stderr, if no folder can keep it."""
+    # In a folder for all programs, each installation of the package has a subfolder of this name.
     name = f"assignadd_{hashlib.sha256(str(beside).encode()).hexdigest()[:16]}"
     places = [beside / "__pycache__", Path(AppDirs(appname="numba", appauthor=False).user_cache_dir) / name]
     if wanted := os.environ.get("NUMBA_CACHE_DIR"):
@@ -138,7 +144,8 @@ def _folder(beside: Path) -> Path | None:
 @cache
 def _stamp(sources: tuple[Path, ...]) -> str:
     """A hash of source files."""
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sources)).hexdigest()
+    hashes = [hashlib.sha256(path.read_bytes()).digest() for path in sources]
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
 @cache
@@ -174,7 +181,8 @@ def _write(path: Path, data: bytes) -> None:
     """Writes a file by one rename: another process reads the earlier file or this one, and never a part."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600), "wb") as file:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS, 0o600)  # for this user alone
+        with open(fd, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError:

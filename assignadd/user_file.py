@@ -107,12 +107,14 @@ def with_line(error: BaseException, *files: Path) -> str:
 
     Without such a place it names the first of the files.
     """
-    file, line = files[0], None
+    file = files[0]
+    line: int | None = None
     files_by_name = {file.name: file for file in files}
     for frame in traceback.extract_tb(error.__traceback__):  # the last of these frames is nearest to the error
         name = Path(frame.filename).name
         if name in files_by_name:
-            file, line = files_by_name[name], frame.lineno
-    line = getattr(error, "lineno", None) or line  # that of a SyntaxError
+            file = files_by_name[name]
+            line = frame.lineno
+    line = getattr(error, "lineno", None) or line  # a SyntaxError has the line itself, and no frame in the file
     where = f"{file}, line {line}" if line else str(file)
     return f"{where}: {type(error).__name__}: {error}"

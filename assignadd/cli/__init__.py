@@ -167,7 +167,8 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         # Somebody may type an action alone, such as `verify` for `runs verify`.
         meant = [f"{command} {name}" for command in commands if name in actions(command)]
         suggestion = f"; did you mean {meant[0]}?" if meant else did_you_mean(name, commands)
-        raise UsageError(f"no command {name!r}{suggestion or '; one of ' + ', '.join(commands)}")
+        expected = suggestion or f"; one of {', '.join(commands)}"
+        raise UsageError(f"no command {name!r}{expected}")
     second = words_after[0] if words_after else ""
     if second in actions(name):
         return f"{name} {second}", words_after[1:]
@@ -175,7 +176,7 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         suggestion = did_you_mean(second, actions(name))
         # After `runs` the second word is always an action; after other commands it may be a run or a prompt.
         if name == "runs" or (suggestion and not Path(second).exists() and not Path("runs", second).exists()):
-            expected = suggestion or "; one of " + ", ".join(actions(name))
+            expected = suggestion or f"; one of {', '.join(actions(name))}"
             raise UsageError(f"no action {second!r} of {name}{expected}")
     return name, words_after
 

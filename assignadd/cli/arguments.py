@@ -116,7 +116,7 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     names = [name for base in kind.__mro__ for name in inspect.get_annotations(base)]  # of the class itself first
     for name in dict.fromkeys(names):  # each once
         field = by_name[name]
-        # `typed` is the whole command line; what describes a file of the user's is no option either.
+        # No options: `typed` is the whole command line, and some fields describe a file of the user's.
         if name == "typed" or "from_file" in field.metadata:
             continue
         if is_dataclass(types[name]):
@@ -194,8 +194,10 @@ def _add(argument: Argument, group: Any) -> None:
         n_words = {(True, True): "+", (True, False): "*", (False, True): None, (False, False): "?"}
         group.add_argument(argument.name, nargs=n_words[argument.takes_many, argument.required], **shown)
     else:
-        many = "+" if argument.takes_many else None
-        group.add_argument(*argument.flags, dest=argument.name, required=argument.required, nargs=many, **shown)
+        n_words_of_option = "+" if argument.takes_many else None
+        group.add_argument(
+            *argument.flags, dest=argument.name, required=argument.required, nargs=n_words_of_option, **shown
+        )
 
 
 def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") -> T:
@@ -203,7 +205,7 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
     asks_for_help = "-h" in words or "--help" in words
     parser = _parser(kind, command, epilog, with_help=asks_for_help)
     # An option may be written with underscores, as the field is: --n_seeds.
-    hyphenated = [re.sub("^--[^=]*", lambda option: option[0].replace("_", "-"), word) for word in words]
+    hyphenated = [re.sub("^--[^=]*", lambda match: match[0].replace("_", "-"), word) for word in words]
     parsed, unknown = parser.parse_known_intermixed_args(hyphenated)
     arguments = {argument.name: argument for argument in arguments_of(kind)}
     for word in unknown:
@@ -226,6 +228,7 @@ def _derived(kind: type, typed: str, values: dict[str, Any], settings: dict[str,
     The fields are `typed`, the command line; `settings`, the configuration of `train`; `task`, the task of `ask show`.
     `values` are those of the fields that options set, `settings` those of single settings by dotted names.
     """
+    # By field; functions, as most commands lack most of these fields, and a configuration takes time to check.
     derivations: dict[str, Callable[[], Any]] = {
         "typed": lambda: typed,
         "settings": lambda: _config(values, settings),
@@ -249,4 +252,5 @@ def _unknown_option(option: str, arguments: Sequence[Argument], command: str) ->
     flags = [flag for argument in arguments if not argument.positional for flag in argument.flags]
     same_name = [flag for flag in flags if flag.rpartition(".")[2] == option.lstrip("-")]  # --optim.steps for --steps
     suggestion = f"; did you mean {same_name[0]}?" if same_name else did_you_mean(option, flags)
-    return f"unknown option {option}{suggestion or f'; `assignadd {command} --help` lists the options'}"
+    advice = suggestion or f"; `assignadd {command} --help` lists the options"
+    return f"unknown option {option}{advice}"

@@ -54,16 +54,18 @@ def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[st
     from assignadd.task.text import answer, render
     from assignadd.task.vocabulary import Vocabulary
 
-    step, stack = run.model_at(step, index)
+    step, stack = run.model_at(step, index)  # a stack of this model alone
+    model = Transformer.from_stack(stack, 0)
     with torch.no_grad():
-        logits, patterns = Transformer.from_stack(stack, 0).run_with_cache(
+        # The logits, (1, T, N), and the attention pattern of each layer, (1, heads, T, T), by the name of its hook.
+        logits, patterns = model.run_with_cache(
             torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
         )
-    answer_logits = logits[0, -1]  # (N,)
+    answer_logits = logits[0, -1]  # (N,), at `=`
     seed = run.members[index].seed
     if not answer_logits.isfinite().all():
         raise RunError(f"seed {seed} of {run.name} gives no finite answer: its weights are too large")
-    probabilities, answers = answer_logits.softmax(-1).topk(2)
+    probabilities, answers = answer_logits.softmax(-1).topk(2)  # of the answer and of the runner-up
     task = run.config.task
     vocabulary = Vocabulary(task)
     label = answer(tokens, task)  # the right answer
@@ -115,7 +117,7 @@ def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
         operands.append(tokens[slot] - vocabulary.first_variable if is_variable else LITERAL)
     n_vars = sum(operand != LITERAL for operand in operands)
     n_banned = count_banned(task, *operands)
-    values = operand_values(tokens, task)
+    values = operand_values(tokens, task)  # such as (17, 19): `seen[values]` is the entry of this pair
     seen_or_not = "seen" if seen[values] else "held-out"
     kind = f"{n_vars}-var, {seen_or_not} {TUPLE[task.operands]} ({', '.join(map(str, values))})"
     if n_banned == 0:
@@ -187,4 +189,5 @@ class Show(FromPreset, Printing):
             raise ConfigError("set", self.set, one_of(self.set, sets))
         evalset = None if self.set is None else sets[self.set]  # None: the training distribution
         sampler = Sampler([task], pair_split(task, self.seed)[None], [self.seed], evalset)
-        return sampler.sample(0, self.n).tokens[0].tolist()
+        batch = sampler.sample(0, self.n)  # those of step 0, for a stack of one model
+        return batch.tokens[0].tolist()

@@ -48,7 +48,7 @@ def _on_cpu(config: Config, seconds: float) -> Output:
     from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
-    cores = Parallel().cores
+    cores = Parallel().cores  # all of them, as the command has no --threads
     with console.status("measuring"):
         result: dict[str, Any] = {
             "machine": cpu_model(),
@@ -61,12 +61,14 @@ def _on_cpu(config: Config, seconds: float) -> Output:
             "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
-    labels = {
+    labels = {  # the headings of the measurements of a step, by their keys
         "sgemm_gflops": "products, GFLOP/s", "step_ms": "step, ms", "floor_ms": "products alone, ms",
         "step_over_floor": "step / products", "plain_ms": "plain PyTorch, ms", "plain_over_step": "plain / step",
     }  # fmt: skip
     step_columns = [Column("threads"), *(Column(name, label, ".2f") for name, label in labels.items())]
-    step_rows = [(n, *(times[name] for name in labels)) for n, times in result["threads"].items()]
+    step_rows = []
+    for n_threads, measured in result["threads"].items():
+        step_rows.append((n_threads, *[measured[name] for name in labels]))
     stack_columns = [Column("models"), Column("ms per model and step", form=".2f")]
     numbers = {name: value for name, value in result.items() if name not in ("threads", "stacks")}
     parts = [
@@ -89,10 +91,10 @@ def _on_cuda(config: Config, stacks: tuple[int, ...]) -> Output:
         "machine": cpu_model(),
         "backend": _backend(config, "cuda"),
         "tf32": config.numerics.tf32,
-        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in stacks},
+        "us_per_model_step": {str(n_models): speed.cuda_microseconds(config, n_models) for n_models in stacks},
         "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
-    rows = [(int(n), microseconds) for n, microseconds in result["us_per_model_step"].items()]
+    rows = [(int(n_models), microseconds) for n_models, microseconds in result["us_per_model_step"].items()]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
     caption = f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
     table_columns = [*columns("models"), Column("us per model and step", form=".1f")]

@@ -62,7 +62,8 @@ class Judging(ManyRuns, Measuring):
         """The command line of `assignadd claims` that judges the same claims on the same networks and populations."""
         words = ["assignadd", "claims", *self.runs]
         for name in ("step", "n", "seeds", "with_", "census", "fraction", "two_var"):
-            value, default = getattr(self, name), getattr(Claims, name)
+            value = getattr(self, name)
+            default = getattr(Claims, name)  # a dataclass has the default of a field as an attribute of the class
             if value != default:
                 option = "--" + name.rstrip("_").replace("_", "-")
                 values = value if isinstance(value, tuple) else [value]
@@ -93,7 +94,10 @@ class Claims(Judging, Printing):
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
-        users_claims = [claim for file in self.with_ for claim in stated_in(file)[0]]
+        users_claims: list[Claim] = []
+        for file in self.with_:
+            claims_of_file, _ = stated_in(file)  # its figures are for a report
+            users_claims += claims_of_file
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
             # A file that is there is replaced only if it has the keys of what this command writes.
@@ -118,7 +122,7 @@ class Claims(Judging, Printing):
         is_broken = any(line["verdict"] == BROKEN for line in every_line.records)
         parts = _by_label(records) if self.only is None and not self.all else [every_line]
         documents = [dataclasses.asdict(record) for record in records]
-        return Output([*parts, *_tally(records, networks)], documents, every_line, int(is_broken))
+        return Output([*parts, *_tally(records, networks)], documents, csv=every_line, code=int(is_broken))
 
     def _with_shipped_run(self, users_claims: Sequence[Claim]) -> Claims:
         """These arguments, with a network of the package as the run if the claims need one and the user names none.
@@ -148,7 +152,7 @@ def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
     from assignadd.user_file import user_module
 
     module = user_module(path)
-    stated = []
+    stated = []  # the two tuples, CLAIMS and FIGURES
     for name, kind, package in (("CLAIMS", Claim, "ledger"), ("FIGURES", FigureRecord, "figure")):
         values = getattr(module, name, ())
         if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
@@ -194,7 +198,7 @@ def _by_label(records: Sequence[Record]) -> list[Table | str]:
     counts = Counter((record.label, verdict_group(record.verdict)) for record in records)
     n_claims = Counter(record.label for record in records)
     present = {verdict for _, verdict in counts}
-    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if verdict in present]
+    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if verdict in present]  # the columns, in this order
     rows = []
     for label, n in n_claims.items():
         rows.append((label, n, *[counts[label, verdict] or None for verdict in verdicts]))  # None is shown as "-"

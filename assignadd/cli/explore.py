@@ -33,7 +33,8 @@ class Explore(Parallel):
     def main(self) -> None:
         """Writes the page and prints its size; without arguments and runs, the page that comes with the package."""
         options.within("checkpoints", self.checkpoints, 2, 100_000)
-        has_defaults = self == Explore(out=self.out, threads=self.threads)  # all that changes the page
+        # Whether all options have their defaults, but --out and --threads, which change nothing on the page.
+        has_defaults = self == Explore(out=self.out, threads=self.threads)
         if has_defaults and not any(Path("runs").rglob("manifest.json")):
             from assignadd.page.ready import unpack
 
@@ -58,7 +59,8 @@ class Explore(Parallel):
             if runs[0].path == shipped(options.SHIPPED):
                 runs.append(Run.open(shipped(options.TRAJECTORY)))
         networks = read_networks(runs, None, SEQUENCES, "explore")
-        prepare("cpu", self.cores, runs[-1].config)  # on all cores, as nothing else is measured beside it
+        # On all cores, as no other process measures beside this one. On a CPU the result is the same for every run.
+        prepare("cpu", self.cores, runs[-1].config)
         command = " ".join(["assignadd claims", *(self.runs or [runs[0].name])])
         with console.status("reading") as status:
             page = export(networks, self.out, command, status.update, self.checkpoints, self.ledger, self.census)

@@ -67,7 +67,7 @@ class Intervene(OneModel, Printing):
         from assignadd.task.text import render
 
         index = run.index_of(self.seed)
-        step, model = run.model_at(self.step, index)
+        step, model = run.model_at(self.step, index)  # as a stack of one
         task = run.config.task
         tokens = torch.tensor([options.read_prompt(self.prompt, task)])  # (1, T)
         reference = reference_sequences(run.configs[index], run.seen[index])  # (sequences, T)
@@ -80,7 +80,8 @@ class Intervene(OneModel, Printing):
 
         def logits(sequences: Tensor, changes: Sequence[Intervention]) -> Tensor:
             """The model's logits for sequences, (B, T), under these interventions, (B, N)."""
-            return apply(model, sequences[None], changes, reference, donor)[0]
+            logits_of_stack = apply(model, sequences[None], changes, reference, donor)  # (1, B, N)
+            return logits_of_stack[0]
 
         label = int(answers(task, tokens))
         before = _answer(logits(tokens, ())[0], label)
@@ -129,7 +130,10 @@ def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
     """A reply (`Intervene._reply`) for people: the prompt with the right answer, and a table of what changes."""
     where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
     accuracy = reply["accuracy"]
-    rows: list[tuple[Any, ...]] = [(when, *reply[when].values(), accuracy[when]) for when in ("before", "after")]
+    rows: list[tuple[Any, ...]] = []
+    for when in ("before", "after"):
+        numbers = reply[when].values()  # the answer, its probability, that of the right answer (`_answer`)
+        rows.append((when, *numbers, accuracy[when]))
     rows.append(("change", None, None, reply["probability_change"], accuracy["change"]))
     table_columns = [
         Column("when", " "), Column("answer"), Column("probability", "its probability", ".4f"),
@@ -164,7 +168,7 @@ class Interchange(OneModel, Printing):
         require_built_in(run.config, "intervene")
         prepare("cpu", 1, run.config)
         index = run.index_of(self.seed)
-        step, model = run.model_at(self.step, index)
+        step, model = run.model_at(self.step, index)  # as a stack of one
         # An alignment is not defined for an architecture without an MLP in the last layer.
         missing = EXCHANGES.keys() - defined_alignments(run.config)
         not_defined = {name: lacking(run.config, LAST_MLP) for name in missing}
@@ -191,12 +195,12 @@ def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dic
     accuracies are None. About `pairs` pairs are drawn for each.
     """
     from assignadd.paper.causes.interchange import ELSEWHERE, untrained
-    from assignadd.paper.causes.interchange import Interchange as Test
+    from assignadd.paper.causes.interchange import Interchange as Test  # `Interchange` is the command here
 
     test = Test(run.configs[index], run.seen[index], pairs)
     outcomes = [test(model), test(model, ELSEWHERE), test(untrained(run.configs[index]))]  # in the order of EXCHANGED
     alignments: dict[str, dict[str, Any]] = {}
-    for name, outcome in outcomes[0].items():
+    for name, outcome in outcomes[0].items():  # all three have the same alignments and numbers of pairs
         accuracies = [by_alignment[name].accuracy if outcome.n else None for by_alignment in outcomes]
         alignments[name] = {"n": outcome.n} | dict(zip(EXCHANGED, accuracies, strict=True))
     return alignments

@@ -52,7 +52,8 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         models = [model for run in runs for model in _evaluated(run, self.step, seeds, self.n, threads)]
         caption = f"{self.n:,} sequences a set."
         table = _accuracy_table(models, caption)
-        return Output([table if len(models) == 1 else _many_models(models, caption)], {"models": models}, table)
+        shown = table if len(models) == 1 else _many_models(models, caption)
+        return Output([shown], {"models": models}, csv=table)
 
 
 def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[dict[str, Any]]:
@@ -95,6 +96,7 @@ def _accuracy_table(models: Sequence[dict[str, Any]], caption: str) -> Table:
     rows = []
     for model in models:
         for name, numbers in model["sets"].items():
+            # `numbers` has the label, accuracy, low, high, n and pairs of the set, in the order of the columns.
             rows.append((model["run"], model["seed"], model["step"], name, *numbers.values()))
     title = f"{models[0]['run']}, seed {models[0]['seed']}, step {models[0]['step']:,}"
     return Table(title, table_columns, rows, f"With 95 % intervals; {caption}")
@@ -102,7 +104,8 @@ def _accuracy_table(models: Sequence[dict[str, Any]], caption: str) -> Table:
 
 def _many_models(models: Sequence[dict[str, Any]], caption: str) -> Table:
     """The accuracies of several models, those of `_evaluated`: a row for each evaluation set."""
-    runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)  # each once
+    # Each run and step once, though it may have several models.
+    runs_and_steps = dict.fromkeys(f"{model['run']}, step {model['step']:,}" for model in models)
     labels = {name: numbers["label"] for model in models for name, numbers in model["sets"].items()}
     by_label: dict[str, list[float | None]] = {}
     no_such_set = {"accuracy": None}  # of a model whose task does not have the set
@@ -262,8 +265,9 @@ def _onset_table(networks: Sequence[Network]) -> Table:
     rows = []
     for network in networks:
         for onset in onsets_of(network):
-            curve = (onset.curve, onset.label, onset.threshold, onset.lasting)
-            rows.append((network.name, network.seed, *curve, onset.onset, onset.low, onset.high, onset.n))
+            curve_and_level = (onset.curve, onset.label, onset.threshold, onset.lasting)
+            measured = (onset.onset, onset.low, onset.high, onset.n)
+            rows.append((network.name, network.seed, *curve_and_level, *measured))
     lasting = onsets_of(networks[0])[0].lasting  # the same for all curves
     title = f"onset: at its level or above from here on, for {lasting:,} steps or to the end"
     caption = (

@@ -162,8 +162,10 @@ def parse_seeds(text: str, most: int = MOST_MODELS) -> list[int]:
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:\.\.\s*([0-9]{1,18})\s*)?", words)
         if match is None:
             raise ConfigError("seeds", text, accepted)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or len(seeds) + last - first >= most:  # before a long range is written out
+        first = int(match[1])
+        last = int(match[2] or match[1])  # a number alone is a range of one
+        n_of_range = last - first + 1
+        if last < first or len(seeds) + n_of_range > most:  # before a long range is written out
             raise ConfigError("seeds", text, accepted)
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):

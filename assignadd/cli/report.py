@@ -137,7 +137,10 @@ class Reproduce(OnDevice, Measuring):
                 break
             say(f"{n_binding} of {first_seed + SEEDS_PER_ROUND} seeds have learned binding so far")
         prepare("cpu", 1, config)  # each process that measures has one thread
-        networks = [network for run in runs for network in networks_of(run, n=self.n)[0]]
+        networks: list[Network] = []
+        for run in runs:
+            networks_of_run, _ = networks_of(run, n=self.n)  # the notes on models that diverged are not shown
+            networks += networks_of_run
         judging = Judging(runs=tuple(str(run.path) for run in runs), n=self.n)
         wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
         command = f"assignadd reproduce --preset {self.preset}{wanted}"

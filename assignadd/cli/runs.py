@@ -47,7 +47,9 @@ class List(Printing):
         lines = [f"bad: {problem}" for problem in problems]
         if not runs and not problems:
             lines = ["no runs under runs/; `assignadd train` makes one"]
-        return Output([*([table] if summaries else []), *lines], {"runs": summaries, "problems": problems}, table)
+        parts: list[Table | str] = [table] if summaries else []
+        parts += lines
+        return Output(parts, {"runs": summaries, "problems": problems}, csv=table)
 
 
 def _summary(run: Run) -> dict[str, Any]:
@@ -82,6 +84,7 @@ class Show(OneRun, Printing):
         last_rows = list(last_row_of_model.values())
         document = summary | {"provenance": run.provenance, "config": run.document, "last": last_rows}
         shown = summary | run.provenance | {"task": run.config.task.file, "network": run.config.model.file}
+        # The name is the title of the table; what is empty or None does not concern this run.
         present = {name: value for name, value in shown.items() if value not in (run.name, {}, None)}
         parts = [facts(run.name, present)]
         if run.observed:
@@ -114,7 +117,7 @@ class Verify(OneRun, Printing):
         problems = run.verify()
         lines = [f"bad: {problem}" for problem in problems] or [f"{run.name}: every committed file is whole"]
         table = Table("", columns("problem"), [(problem,) for problem in problems])
-        return Output(lines, {"run": run.name, "problems": problems}, table, 1 if problems else 0)
+        return Output(lines, {"run": run.name, "problems": problems}, csv=table, code=1 if problems else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,9 +181,10 @@ class Publish(OneRun, Measuring):
         run = open_run(self.run)
         require_built_in(run.config, "runs publish")
         steps = _steps(run, self.steps)
-        for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
+        last_step = steps[-1]
+        for why in run.unsound(last_step, run.checkpoint(last_step)).values():
             note(f"{why}; it is published unchanged, and the card says so")
-        records = _records(self, steps[-1]) if self.claims else []
+        records = _records(self, last_step) if self.claims else []
         folder = self.out or Path("published") / run.name
         files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
         size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
@@ -194,7 +198,8 @@ class Publish(OneRun, Measuring):
 def _steps(run: Run, words: tuple[str, ...]) -> list[int]:
     """The steps whose checkpoints are published, in order: those of the `words` of --steps, or the last without any."""
     if not words:
-        return [run.at()[0]]
+        last_step, _ = run.at()
+        return [last_step]
     if words == ("all",):
         return run.steps
     if wrong := [word for word in words if word not in map(str, run.steps)]:

@@ -91,8 +91,8 @@ class Table:
     @property
     def records(self) -> list[dict[str, Any]]:
         """The rows as --json and --csv have them: for each row its values by the names of the columns."""
-        places = {column.name: i for i, column in enumerate(self.columns) if column.only != "people"}
-        return [{name: row[place] for name, place in places.items()} for row in self.rows]
+        index_of = {column.name: i for i, column in enumerate(self.columns) if column.only != "people"}
+        return [{name: row[i] for name, i in index_of.items()} for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ def _range(values: Sequence[float | None]) -> tuple[float | None, float | None, 
 
 def print_output(output: Output, options: Printing) -> None:
     """Prints the result of a command: as JSON, as CSV or for people, as its options say."""
-    table = output.csv or next((part for part in output.parts if isinstance(part, Table)), "")  # or the text of --csv
+    first_table = next((part for part in output.parts if isinstance(part, Table)), "")  # "": no table, an empty CSV
+    table = output.csv or first_table  # where it is a text, the CSV itself
     if options.json:
         document = table.records if output.json is None and isinstance(table, Table) else output.json
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
@@ -166,7 +167,7 @@ def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[
     n_rows = [len(part.rows) if isinstance(part, Table) else 0 for part in parts]  # that are shown of each part
     lines = _all_lines(parts, n_rows, sys.maxsize if everything else FEW_ROWS)
     while len(lines) > MOST_LINES and max(n_rows) > LEAST_ROWS and not everything:
-        lines = _all_lines(parts, n_rows, 0)
+        lines = _all_lines(parts, n_rows, 0)  # without details; at first with all rows
         longest = n_rows.index(max(n_rows))
         n_rows[longest] = min(MOST_LINES, n_rows[longest] * 4 // 5)
     return lines
@@ -210,9 +211,9 @@ def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
 
 def _side_by_side(table: Table, n_rows: int) -> list[Text]:
     """The lines of the headings and of the first rows of a table, without its columns of details."""
-    places = [i for i, column in enumerate(table.columns) if column.only not in ("data", "detail")]
-    shown = [table.columns[i] for i in places]
-    rows = [[row[i] for i in places] for row in table.rows[:n_rows]]
+    indices = [i for i, column in enumerate(table.columns) if column.only not in ("data", "detail")]  # of columns
+    shown = [table.columns[i] for i in indices]
+    rows = [[row[i] for i in indices] for row in table.rows[:n_rows]]
     grid = _grid_with_headings(shown, rows)
     for row in rows:
         cells = zip(shown, row, strict=True)
@@ -253,8 +254,10 @@ def _widths_and_gap(texts: Sequence[Sequence[str]]) -> tuple[list[int], int]:
     n_gaps = len(texts) - 1
     gap = 2 if sum(widths) + 2 * n_gaps <= console.width else 1
     while sum(widths) + gap * n_gaps > console.width and max(widths) > 1:
-        can_shrink = [i for i, width in enumerate(widths) if width > narrowest[i]] or range(len(widths))
-        widths[max(can_shrink, key=widths.__getitem__)] -= 1
+        breaks_no_word = [i for i, width in enumerate(widths) if width > narrowest[i]]
+        can_shrink = breaks_no_word or range(len(widths))
+        widest = max(can_shrink, key=widths.__getitem__)
+        widths[widest] -= 1
     return widths, gap
 
 

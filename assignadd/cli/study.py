@@ -60,7 +60,8 @@ class Study(ManyModels):
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
             tables = {name: self._stored_table(study, self.path, folders[name]) for name, study in studies.items()}
-            return _results(tables, {}, save_figure(module, tables, self.out) if self.out else None)
+            figure = save_figure(module, tables, self.out) if self.out else None
+            return _results(tables, {}, figure)  # no folders: nothing was trained
         if self.dry_run:
             return self._plans(studies, folders)
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
@@ -125,7 +126,8 @@ def _listed() -> Output:
     for file in sorted(FINDINGS.glob("*/study.py")):
         title = b""
         with suppress(OSError):  # there is no README, or it is no regular file
-            title = read_input(file.with_name("README.md"), MOST_README, first=200).partition(b"\n")[0]
+            beginning = read_input(file.with_name("README.md"), MOST_README, first=200)  # bytes
+            title = beginning.partition(b"\n")[0]
         rows.append((str(file.parent), printable(title.decode(errors="replace")).removeprefix("# ")))
     if not rows:
         raise UsageError(f"no studies in {FINDINGS}/ here; `assignadd study PATH` takes a file or a folder of yours")
@@ -149,11 +151,14 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         documents.append({"study": name, "cells": cells.records, "statements": statements.records, "table": file})
         verdicts = Counter(record["verdict"] for record in statements.records)
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()) or "none"
-        rows.append((name, table.study.question, table.frame.height, counted))
+        n_networks = table.frame.height
+        rows.append((name, table.study.question, n_networks, counted))
     if len(tables) == 1:
         study = table.study  # `table`, `cells` and `statements` are those of this one study
         meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
-        parts = [cells, *meanings, *([statements] if study.ask else [])]
+        parts = [cells, *meanings]
+        if study.ask:
+            parts.append(statements)
     else:
         caption = "`assignadd study PATH NAME --show` shows the cells and the statements of one"
         parts = [Table("studies", columns("study", "question", "networks", "statements"), rows, caption)]
@@ -171,8 +176,9 @@ def cells_table(table: StudyTable) -> Table:
             ends = [Column(f"{name} {end}", only="data") for end in ("low", "high")]
             table_columns += [Column(name, form=form), *ends]
     rows = []
-    for cell, frame in table.cells.items():
-        row: list[Any] = [cell, frame.height, int(frame["diverged"].sum())]
+    for cell, frame in table.cells.items():  # `frame` has a row per network of the cell
+        n_networks = frame.height
+        row: list[Any] = [cell, n_networks, int(frame["diverged"].sum())]
         for name in study.outcomes:
             share = table.share(cell, name)
             row += [share.value, share.low, share.high] if share else [None, None, None]

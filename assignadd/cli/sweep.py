@@ -108,7 +108,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             table = run_plan(planned, listener, self.typed)
         note_versions(read_provenance(out))
         counts: dict[str, Any] = tally(table, sweep) | {"table": str(out / TABLE)}
-        n_rows = table.select("step").collect().height
+        n_rows = table.select("step").collect().height  # one column is enough to count the rows of the file
         binding = ""  # a task of the user's own has no variables
         if not has_code_of_user(sweep.config):
             binding = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not, "
@@ -158,7 +158,8 @@ def _observed(sweep: SweepSettings, measure: str) -> SweepSettings:
 
 def note_versions(provenance: Mapping[str, Any]) -> None:
     """Prints a note if the networks of a table were trained by different versions of this package."""
-    processes = provenance["made_with"]
+    processes = provenance["made_with"]  # version and commit of each process that trained some of them
+    # Each version once, in order.
     versions = dict.fromkeys(f"{process['assignadd']} ({str(process['commit'])[:8]})" for process in processes)
     if len(versions) > 1:
         note(f"different versions trained these networks, and may measure differently: {', '.join(versions)}")

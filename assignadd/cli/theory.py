@@ -58,7 +58,8 @@ class Theory(Parallel, Printing):
         from assignadd.training.trainer import prepare
 
         s = Setting(self.N, self.T, self.V, self.alpha, self.beta)
-        required_balance(s)  # for its error: a beta so small that no step balances the operands is refused
+        # Called for its error: a beta so small that no step balances the operands is refused.
+        required_balance(s)
         networks = [] if self.run is None else [_network(self.run, self.seed)]
         if self.out is not None:
             claim_folder(self.out, "theory")  # an unwritable folder fails before the computation

@@ -160,6 +160,7 @@ def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str
     `labels` has the name and the label of each set that is shown.
     """
     lines = []
+    # There is a loss of every model, and a row of the last evaluation (none at first) of those that are shown.
     for row, loss in zip(progress.rows[:MOST_MODELS], progress.losses, strict=False):
         accuracies = ", ".join(f"{label} {row['accuracy'][name]:.2f}" for name, label in labels.items())
         shown_loss = "" if math.isnan(loss) else f"loss {loss:.3f}; "

@@ -67,9 +67,9 @@ def _paper_columns() -> dict[str, tuple[Measure, str]]:
     columns = {}
     for measure in MEASURES:
         if measure.paper:
-            for n in VARIABLES:
+            for n in VARIABLES:  # a measure without {n_vars} in its name has the same column for each
                 colour = palette.BY_VARS[n] if "{n_vars}" in measure.name else measure.colour
-                columns[measure.name.format(n_vars=n)] = measure, colour
+                columns[measure.name.format(n_vars=n)] = (measure, colour)
     return columns
 
 
@@ -143,7 +143,8 @@ def exam_data(config: Config, seen: Tensor) -> dict[str, Any]:
     "sets" has for each set its name, and where its sequences begin and end in the exam. A task may have no sequences of
     some sets: the others then have more.
     """
-    n_sets = len(Exam([config], seen[None], EVAL_SETS, 1).names)  # those that have sequences
+    one_of_each = Exam([config], seen[None], EVAL_SETS, 1)  # a sequence of each set that has any
+    n_sets = len(one_of_each.names)
     n_per_set = math.ceil(EXAM_SEQUENCES / n_sets)
     exam = Exam([config], seen[None], EVAL_SETS, n_per_set)
     bounds = [min(i * n_per_set, EXAM_SEQUENCES) for i in range(n_sets + 1)]  # between sets; the last may be cut
@@ -183,6 +184,7 @@ def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]
     for i, (label, evalset) in enumerate(KINDS.items()):
         with suppress(EmptySetError):  # the task may have no such sequences
             sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
+            # The step decides the random numbers: each kind has its own.
             sampled = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens  # (1, 1, T)
             texts[label] = render(sampled[0, 0].tolist(), task)
     wrong = wrong_answer(config, seen, stack)
@@ -227,7 +229,7 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
         return list(steps)
     last = steps[-1]
     every_step = np.array(steps)
-    places = np.log1p(every_step) / math.log1p(last) + every_step / last  # on that scale
+    places = np.log1p(every_step) / math.log1p(last) + every_step / last  # of each step on that scale
     for spike in spikes:
         from_middle = (every_step - (spike.before + spike.after) / 2) / (SPIKE_WIDTH * last)
         places += PER_SPIKE * expit(from_middle)  # a rise by PER_SPIKE
@@ -274,7 +276,8 @@ def curves_data(curves: Curves) -> dict[str, Any]:
 def curves_in_brief(curves: Curves) -> dict[str, Any]:
     """The accuracies on a few sets at 80 steps or fewer, for the small charts of all seeds, the wall."""
     last = len(curves.steps) - 1  # the index of the last evaluation
-    indices = np.unique((np.linspace(0, 1, 80) ** 2 * last).round().astype(int))  # by the square more of them are early
+    # Of the evaluations that are shown; the square makes more of them early.
+    indices = np.unique((np.linspace(0, 1, 80) ** 2 * last).round().astype(int))
     values = {name: _rounded(curves.accuracy[name][indices], 3) for name in WALL_SETS if name in curves.accuracy}
     return {"steps": curves.steps[indices].tolist(), "values": values}
 

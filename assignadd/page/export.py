@@ -99,10 +99,11 @@ def _export_model(network: Network, key: str, folder: PageFolder, most_checkpoin
     steps = chosen_steps(network.steps, list(spikes.values()), most_checkpoints)
     for step in steps:
         folder.write_weights(key, step, network.stack_at(step).weights)
+    is_seen = network.seen.flatten().tolist()  # for each pair of numbers, row by row of (N, N)
     model = {
         "curves": data.curves_data(curves_of(network)),
         "measures": data.measures_data(network),
-        "seen": "".join("1" if is_seen else "0" for is_seen in network.seen.flatten().tolist()),
+        "seen": "".join("1" if pair_is_seen else "0" for pair_is_seen in is_seen),
         "exam": data.exam_data(network.config, network.seen),
         "reference": data.reference_data(network.config),
         "examples": data.examples(network.config, network.seen, network.stack),
@@ -132,7 +133,7 @@ def _telling_prompts(network: Network, spikes: Mapping[str, Spike]) -> dict[str,
     for name, spike in spikes.items():
         before, after = checkpoints_around(network.steps, spike)
         sets = one_variable if name == "first" else with_banned_slots
-        prompts[name] = wrong_answer(network.stack_at(before), sets, network.stack_at(after))
+        prompts[name] = wrong_answer(network.stack_at(before), sets, later=network.stack_at(after))
     return prompts
 
 

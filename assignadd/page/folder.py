@@ -92,14 +92,19 @@ def circuits(weights: Mapping[str, Any], index: int = 0) -> dict[str, Matrix]:
     """
 
     def weight(name: str) -> Matrix:
+        """The array of this name, of the model alone."""
         return np.asarray(weights[name][index], dtype=np.float32)
 
     matrices = {"W_E": weight("embed.W_E"), "W_pos": weight("pos_embed.W_pos")}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn"
-        W_Q, W_K = weight(f"{attention}.W_Q")[0], weight(f"{attention}.W_K")[0]  # (d, d_head) of the only head
-        W_V, W_O = weight(f"{attention}.W_V")[0], weight(f"{attention}.W_O")[0]  # (d, d_head), (d_head, d)
-        matrices[f"QK{layer}"] = W_Q @ W_K.T / math.sqrt(W_Q.shape[1])
+        # [0] is the only head.
+        W_Q = weight(f"{attention}.W_Q")[0]  # (d, d_head)
+        W_K = weight(f"{attention}.W_K")[0]  # (d, d_head)
+        W_V = weight(f"{attention}.W_V")[0]  # (d, d_head)
+        W_O = weight(f"{attention}.W_O")[0]  # (d_head, d)
+        d_head = W_Q.shape[1]
+        matrices[f"QK{layer}"] = W_Q @ W_K.T / math.sqrt(d_head)
         matrices[f"OV{layer}"] = W_V @ W_O
     last_mlp = {"W_in": weight("blocks.1.mlp.W_in"), "W_out": weight("blocks.1.mlp.W_out")}
     return matrices | last_mlp | {"W_U": weight("unembed.W_U")}

@@ -52,7 +52,7 @@ def _census(populations: Populations) -> dict[str, Any]:
     n_binding = int(data.binds.sum())
     interval = wilson(n_binding, n_seeds)
     skills = []
-    for (name, colour), onsets in zip(SKILLS, data.onsets, strict=True):
+    for (name, colour), onsets in zip(SKILLS, data.onsets, strict=True):  # `onsets` has the step of each seed
         skills.append({"name": name, "colour": colour, "steps": sorted(onsets[onsets != NEVER].tolist())})
     doubles = {}
     if all(seed.has(DOUBLES) for seed in populations.seeds):

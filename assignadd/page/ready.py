@@ -50,7 +50,7 @@ def unpack(out: Path) -> Path:
     folder.write_bundle()
     for name, text in ready.files.items():
         folder.write(name, text.encode())
-    loaded: dict[Path, dict[str, Any]] = {}
+    loaded: dict[Path, dict[str, Any]] = {}  # the weights of a whole run at a step, by their file
     for key, run, index, step in ready.checkpoints:
         file = NETWORKS / run / "checkpoints" / f"{step:08d}.safetensors"
         if file not in loaded:

@@ -102,7 +102,7 @@ def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool])
         verdict=words,
         tone=TONES.get(verdict, ""),
         text=text.replace(" %", NO_BREAK + "%"),
-        figure=next(filter(is_drawn, question.figures), None),
+        figure=next(filter(is_drawn, question.figures), None),  # the first that is drawn
         claim=question.claim.partition(":")[0],  # without the reading
     )
 
@@ -173,11 +173,12 @@ def _add_summary(page: Page, networks: Sequence[Network]) -> None:
     size = f"layers: {model.n_layers}, heads in each: {model.n_heads}, width: {model.d_model}"
     example = examples.fitted(examples.ATTENTION, task)  # None if the task has no such sequence
     such_as = "" if example is None else f" such as `{render(example, task)}`"
-    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
+    is_verb = task.operation in ("add", "subtract", "multiply")
+    to_answer = task.operation if is_verb else f"compute `{task.operation}`"
     steps = " or ".join(f"{step:,}" for step in sorted({network.step for network in networks}))
     page.text(
         f"A transformer ({size}) is trained for {steps} steps on sequences{such_as}: to look variables up and to "
-        f"{verb} mod {task.modulus}. It binds variables if in the end it is right on at least "
+        f"{to_answer} mod {task.modulus}. It binds variables if in the end it is right on at least "
         f"{100 * BINDING_THRESHOLD:.0f} % of the sums with {LABELS[BINDING_SET]}."
     )
     binding = [network for network in networks if binds(network)]

@@ -33,10 +33,11 @@ def write_hub_folder(
     claim_folder(folder, "publication")
     atomic.discard(folder / MANIFEST)
     checkpoints = [run.manifest.names_by_step(CHECKPOINTS)[step] for step in steps]
+    # Files of no step, such as the settings, and these checkpoints; not the states, which have steps too.
     listed = {name: file for name, file in run.manifest.files.items() if file.step is None or name in checkpoints}
     weights = run.checkpoint(steps[-1]).weights
     made_here = {  # the contents of files that the run does not have
-        "model.safetensors": encode_tensors({name: weight[0] for name, weight in weights.items()}),
+        "model.safetensors": encode_tensors({name: weight[0] for name, weight in weights.items()}),  # the first model
         "claims.json": claims_json(records),
         "README.md": card(run, repository, steps, records, license).encode(),
     }
@@ -118,6 +119,7 @@ def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Reco
 
 def _model_index(run: Run, repository: str, step: int) -> str:
     """The accuracies at each model's last evaluation up to `step`, as lines of the Hub's metadata; "" without any."""
+    # By model; a later row replaces an earlier one.
     last_rows = {row["model"]: row for row in run.metrics() if row["step"] <= step}
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     task = {"type": "modular-arithmetic", "name": f"arithmetic modulo {run.config.task.modulus}"}
@@ -128,7 +130,7 @@ def _model_index(run: Run, repository: str, step: int) -> str:
             about += f", diverged at step {row['diverged_at']}"
         for name, accuracy in row["accuracy"].items():
             metrics_of_set.setdefault(name, []).append({"type": "accuracy", "value": accuracy, "name": about})
-    results = ""
+    results = ""  # a line for each evaluation set
     for name, metrics in metrics_of_set.items():
         dataset = {"type": "assign-and-add", "name": f"Assign and Add: {labels[name]}", "split": name}
         result = {"task": task, "dataset": dataset, "metrics": metrics}

@@ -83,6 +83,7 @@ class Picture:
     """The name by which the page links to it."""
     title: str
     look_for: str
+    """The caption: what a reader should look for."""
     svg: Path | None
     """The file of the picture; None where there were no data to draw."""
     files: Sequence[str] = ()
@@ -112,8 +113,8 @@ class Page:
 
     title: str
     _parts: list[str] = field(default_factory=list)
-    _headings: list[tuple[str, str]] = field(default_factory=list)
-    _scripted: bool = False
+    _headings: list[tuple[str, str]] = field(default_factory=list)  # the name in the address, and the text
+    _scripted: bool = False  # whether a part needs SCRIPT
 
     def heading(self, text: str) -> None:
         """Adds the heading of a section, to which `#section-NAME` leads: NAME is the text in lower case and hyphens."""

@@ -142,6 +142,7 @@ def drawing_pictures(
 def not_drawn(folder: Path, of_user: Section) -> list[str]:
     """Why figures of a user's files could not be drawn, a line for each; it stands in their captions."""
     captions = [_picture(figure, folder).look_for for figure in of_user.figures]
+    # NOT_DRAWN is the text between what the figure shows and the reason.
     return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
 
 
@@ -170,7 +171,7 @@ def write_page(
         with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})", in_pairs=True):
             for picture in curves[1:]:
                 page.picture(picture)
-    without_curves = [network for network in shown if len(network.rows) < 2]
+    without_curves = [network for network in shown if len(network.rows) < 2]  # a row per evaluation
     if without_curves:
         reason = "they were imported, or evaluated only once in training"
         page.text(f"Networks without curves, as {reason}: {names_of(without_curves)}.", soft=True)
@@ -222,7 +223,7 @@ def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequen
     """
     pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
     for network in shown:
-        if len(network.rows) > 1:
+        if len(network.rows) > 1:  # a row per evaluation
             not_binding = "" if binds(network) else ", no binding in the end"
             title = f"Accuracies by evaluation set, {names_of([network])}{not_binding}"
             figure = replace(ACCURACIES_FIGURE, title=title)
@@ -261,7 +262,7 @@ def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
     rows: list[list[str | Cell]] = []
     for evalset in ALL_SETS:
         accuracies = [end_accuracies_of(network).get(evalset.name) for network in networks]
-        if any(accuracies):
+        if any(accuracies):  # some network has sequences of this set; the others have None
             rows.append([evalset.label, *[_accuracy_cell(accuracy) for accuracy in accuracies]])
     page.table(("set", *[names_of([network]) for network in networks]), rows)
     page.text(
