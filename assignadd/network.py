@@ -217,7 +217,7 @@ def _job(measure: Callable[[Network], Any], network: Network) -> Job:
             measure(network)
         return {key: result for key, result in network.results.items() if key not in keys_before}
 
-    return Job(measure.__name__, new_results, network.results.update)
+    return Job(name=measure.__name__, compute=new_results, store=network.results.update)
 
 
 def _do_all(jobs: Sequence[Job], processes: int, listener: Listener) -> None:

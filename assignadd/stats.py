@@ -267,7 +267,7 @@ def _most_likely_curves(settings: np.ndarray, n_successes: np.ndarray, n_trials:
     curves, log_probabilities = _grid_of_curves(tuple(settings.tolist()))  # (3, curves), (curves, 2 settings)
     # Successes at every setting, then failures, as in the columns of `log_probabilities`: one product sums over both.
     counts = np.concatenate([n_successes, n_trials - n_successes]).astype(np.float32)  # (2 settings, samples)
-    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few samples at a time, to bound memory
+    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # about 50 samples at a time, to bound memory
     # Log-likelihoods are (samples, curves), and not transposed: `argmax` along rows is ten times faster.
     best = [(part.T @ log_probabilities.T).argmax(1) for part in parts]
     return curves[:, np.concatenate(best)]
@@ -285,7 +285,8 @@ def _refined_threshold(settings: np.ndarray, n_successes: np.ndarray, n_trials: 
         success = _probability_of_success(settings, threshold, abs(width) + 1e-9, min(abs(lapse), 0.99))
         return -float(n_successes @ np.log(success) + (n_trials - n_successes) @ np.log1p(-success))
 
-    return float(minimize(minus_log_likelihood, start, method="Nelder-Mead").x[0])
+    best_curve = minimize(minus_log_likelihood, start, method="Nelder-Mead").x
+    return float(best_curve[0])
 
 
 def _probability_of_success(
@@ -313,7 +314,8 @@ def _grid_of_curves(settings: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray
     lapses = np.linspace(0, 0.9, 31)
     grid = np.meshgrid(thresholds, widths, lapses, indexing="ij")
     curves = np.stack([parameter.ravel() for parameter in grid])  # (3, curves)
-    success = _probability_of_success(np.array(settings), *curves[:, :, None])  # (curves, settings)
+    threshold, width, lapse = curves[:, :, None]  # (curves, 1) each
+    success = _probability_of_success(np.array(settings), threshold, width, lapse)  # (curves, settings)
     return curves, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)
 
 

@@ -229,7 +229,7 @@ class Rule:
 def _rule_of(setting_field: Field[Any]) -> Rule | None:
     """The rule of a number within limits, a truth value or a choice; None for a field with a check of its own."""
     kind, limits = setting_field.type, setting_field.metadata
-    kinds = (kind, *get_args(kind))  # of `int | None`: the union, int and None
+    kinds = (kind, *get_args(kind))  # of `int | None`: the union, int and NoneType
     if "low" in limits:
         low, high = limits["low"], limits["high"]
         is_whole = int in kinds
@@ -262,7 +262,7 @@ def validate(config: Config) -> None:
             continue
         accepted = vars(last) if last else {}
         for field_name, value in vars(values).items():
-            if field_name in accepted and value is accepted[field_name]:
+            if field_name in accepted and value is accepted[field_name]:  # the same object: it was checked before
                 continue
             name = f"{section}.{field_name}"
             if name in RULES and not RULES[name].accepts(value):
@@ -370,8 +370,9 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
         section, _, field_name = name.partition(".")
         changes.setdefault(section, {})[field_name] = value
     # All sections are replaced at once, as their checks may depend on each other; `dataclasses.replace` is slower.
-    sections = {name: type(old)(**vars(old) | changes[name]) for name, old in vars(config).items() if name in changes}
-    return Config(**vars(config) | sections)
+    old_sections = vars(config)
+    new_sections = {name: type(old_sections[name])(**(vars(old_sections[name]) | changes[name])) for name in changes}
+    return Config(**(old_sections | new_sections))
 
 
 # Settings that the first version named without their section: so they stand in its runs, tables and sweep files.
@@ -391,9 +392,9 @@ class Member:
         """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; a setting that is None is left out."""
         values = {**(settings or {}), **short}
         by_dotted_name = {SHORT_NAMES.get(name, name): value for name, value in values.items()}
-        different = [(name, value) for name, value in by_dotted_name.items() if value is not None]
+        pairs = [(name, value) for name, value in by_dotted_name.items() if value is not None]
         object.__setattr__(self, "seed", seed)  # the dataclass is frozen
-        object.__setattr__(self, "settings", tuple(sorted(different)))
+        object.__setattr__(self, "settings", tuple(sorted(pairs)))
 
     def config(self, base: Config) -> Config:
         """The configuration of this model alone, its three seeds filled in."""
@@ -402,10 +403,16 @@ class Member:
         return with_settings(base, filled_in | dict(self.settings))
 
     def divided(self) -> "tuple[tuple[tuple[str, Any], ...], Member]":
-        """Two parts: the settings that all models of a stack must share, and a member with the other settings."""
+        """Two parts: the settings that all models of a stack must share, and a member with the other settings.
+
+        The first part has the form of `settings`, pairs of a dotted name and a value.
+        """
         stack_settings = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
+        if not stack_settings:  # all settings are the member's own
+            return (), self
         model_settings = {name: value for name, value in self.settings if name in PER_MODEL}
-        return stack_settings, Member(self.seed, model_settings) if stack_settings else self
+        member = Member(self.seed, model_settings)
+        return stack_settings, member
 
 
 def check_members(config: Config, members: Sequence[Member]) -> None:

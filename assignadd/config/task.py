@@ -33,7 +33,8 @@ def setting(default: Any, *, added_later: bool = False, per_model: bool = False,
 
     `added_later`: the first version did not have it, and documents leave it out where it has its default.
     `per_model`: models of one stack may differ in it; it changes neither a tensor's shape nor the program of a step.
-    `from_file` among the limits: it describes a file of the user's, and no option of the command line sets it.
+    `limits` are `low` and `high` of a number, or `from_file=True` for a setting that describes a file of the user's: no
+    option of the command line sets it.
     """
     return field(default=default, metadata={"added_later": added_later, "per_model": per_model, **limits})
 
@@ -133,7 +134,8 @@ class Task:
     @property
     def sign(self) -> str:
         """The sign of the operation in the text form."""
-        return SIGNS[self.operation.partition(" ")[0]]
+        name = self.operation.partition(" ")[0]  # of `affine P Q` without its factors
+        return SIGNS[name]
 
     @property
     def variables(self) -> str:
@@ -212,10 +214,11 @@ def _check_file(task: Task) -> None:
     are_names = isinstance(sets, tuple) and all(isinstance(name, str) and name and name.isprintable() for name in sets)
     if not are_names or not 1 <= len(set(sets)) == len(sets) <= MOST_SETS:
         raise ConfigError(f"sets of {file.name}", sets, f"1 to {MOST_SETS} different names")
-    for other in fields(task):
-        if other.name != "file":
-            is_default = getattr(task, other.name) == other.default
-            _require(task, other.name, is_default, f"{other.default!r}, its default: the task is {file.name}")
+    for setting_field in fields(task):
+        name, default = setting_field.name, setting_field.default
+        if name != "file":
+            is_default = getattr(task, name) == default
+            _require(task, name, is_default, f"{default!r}, its default: the task is {file.name}")
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
@@ -281,13 +284,14 @@ def _check_mix(task: Task) -> None:
     k = task.operands
     if task.one_var_ratio > 0:
         one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
-        for setting_name, letters in zip(BANS, task.bans, strict=False):
+        for setting_name, letters in zip(BANS, task.bans, strict=False):  # BANS has four slots, the task may have fewer
             _require(task, setting_name, len(letters) < task.n_vars, one_left)
     if task.two_var_ratio > 0 and k > 1:
         enough = f"at least {k} for sequences with {k} variables, or task.two_var_ratio = 0"
         _require(task, "n_vars", task.n_vars >= k, enough)
         _require(task, "max_assignments", task.max_assignments >= k, enough)
         different_left = f"a ban that leaves {k} different variables for the slots, or task.two_var_ratio = 0"
+        # If all bans together are too strict, the error names that of the last slot.
         _require(task, BANS[k - 1], _can_differ(task.variables, task.bans), different_left)
 
 

@@ -169,12 +169,12 @@ def draw_networks(
 ) -> None:
     """Draws a row for each name, the first on top: a circle for each network's value, and a line at their mean."""
     circles: dict[str, Any] = {"color": color, "markersize": 3, "markerfacecolor": "none", "alpha": 0.6}
-    for row, of_row in enumerate(values.values()):
-        if len(of_row) == 0:
+    for row, values_of_row in enumerate(values.values()):
+        if len(values_of_row) == 0:
             continue
-        place = row + shift
-        axes.plot(of_row, np.full(len(of_row), place), "o", markeredgewidth=0.6, **circles)
-        axes.plot([of_row.mean()] * 2, [place - 0.16, place + 0.16], color=color, linewidth=2)
+        height = row + shift
+        axes.plot(values_of_row, np.full(len(values_of_row), height), "o", markeredgewidth=0.6, **circles)
+        axes.plot([values_of_row.mean()] * 2, [height - 0.16, height + 0.16], color=color, linewidth=2)
     if label is not None:
         axes.plot([], [], "o", markeredgewidth=0.6, label=label, **circles)
     name_rows(axes, list(values))
@@ -183,14 +183,14 @@ def draw_networks(
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Names rows at 0, 1 and so on, the first on top."""
     axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_ylim(len(names) - 0.4, -0.6)  # from bottom to top, so that row 0 is on top
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:
     """Draws the colour bar of a heat map beside these axes; `placed` are matplotlib's options for its place."""
-    first = axes if isinstance(axes, Axes) else axes[0]
-    place = {"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed
-    color_bar = first.figure.colorbar(image, ax=axes, **place)
+    first_axes = axes if isinstance(axes, Axes) else axes[0]
+    options = {"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed
+    color_bar = first_axes.figure.colorbar(image, ax=axes, **options)
     color_bar.outline.set_visible(False)
     color_bar.ax.tick_params(length=2, pad=2)
     color_bar.set_label(label)
@@ -251,13 +251,15 @@ def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndar
     letters = [f"({letter})" for letter in "abc"[: len(phases)]]
     to_axes = axes.transData - axes.transAxes  # from 0, the left end of the axes, to 1
     places = [float(to_axes.transform((step, 0.5))[0]) for step in ends]
-    for letter, place in zip(letters, spread(places, 0.06), strict=True):
+    apart = 0.06  # of the width of the axes, so that letters do not overlap
+    for letter, place in zip(letters, spread(places, apart), strict=True):
         axes.text(place, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
     named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
     lines = ["end of a phase:  " + "   ".join(named)] if named else []
     if len(letters) < 3:
         lines.append(summary)
-    axes.set_title("\n".join(lines), pad=14 if letters else 6, fontsize=8, x=0)  # above the letters, if there are any
+    points_above_axes = 14 if letters else 6  # above the letters, if there are any
+    axes.set_title("\n".join(lines), pad=points_above_axes, fontsize=8, x=0)
 
 
 def spread(places: Sequence[float], apart: float) -> list[float]:

@@ -37,7 +37,8 @@ def reference_sequences(config: Config, seen: Bool[Tensor, "..."] | None = None,
     """Training sequences of seed 0, for means and resampling; they combine all tuples of numbers or those in `seen`."""
     if seen is None:
         seen = torch.ones(config.task.tuples, dtype=torch.bool)
-    return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
+    sampler = Sampler([config.task], seen[None], seeds=[0])  # for one model
+    return sampler.sample(REFERENCE_STEP, n).tokens[0]
 
 
 def shuffled(n: int) -> Int[Tensor, " {n}"]:
@@ -84,9 +85,12 @@ def donors_of(run: Run, step: int) -> Donors:
         """The model that a swap takes weights from, for the edited model with this index."""
         if swap.run is None:
             donor_index = index if swap.seed is None else run.index_of(swap.seed)
-            return run.model_at(step if swap.step is None else swap.step, donor_index)[1]
+            donor_step = step if swap.step is None else swap.step
+            _, model = run.model_at(donor_step, donor_index)
+            return model
         donor_run = open_run(swap.run)
-        return donor_run.model_at(swap.step, donor_run.index_of(swap.seed))[1]
+        _, model = donor_run.model_at(swap.step, donor_run.index_of(swap.seed))
+        return model
 
     return donor
 
@@ -145,7 +149,7 @@ class EditedModel:
                 edits.append(self._replacement(intervention, positions, first_row))
         # A hook function is called with the activation and the hook point. `edit=edit` stores this edit, not the last.
         hooks = [(hook, lambda activation, point, edit=edit: edit(activation)) for hook, edit in edits]
-        return self.transformer.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]
+        return self.transformer.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]  # at `=`
 
     def _cut(self, cut: Cut, positions: Positions) -> list[Edit]:
         """Two edits: one removes edges from the scores, the other gives a query without any key no attention."""
@@ -232,7 +236,8 @@ class EditedModel:
     def _recorded(self, replace: Replace, tokens: Int[Tensor, "B T"]) -> Tensor:
         """The unedited model's activation at the hook, or the chosen Fourier components of its embeddings."""
         if not _is_of_embeddings(replace):
-            return self.transformer.run_with_cache(tokens, names_filter=replace.hook)[1][replace.hook]
+            _, activations = self.transformer.run_with_cache(tokens, names_filter=replace.hook)
+            return activations[replace.hook]
         N = self.task.modulus
         components = torch.zeros_like(self.model.W_E[0])  # zero for tokens that are no numbers
         components[:N] = at_frequencies(self.model.W_E[:, :N], self._frequency_mask(replace.frequencies or ()))[0]
@@ -258,7 +263,7 @@ class EditedModel:
 
     def _mask_of(self, name: str, chosen: Sequence[int], possible: range) -> Bool[Tensor, " possible"]:
         """Which of the possible numbers are chosen; a ConfigError, which calls them `name`, if one is not possible."""
-        if max(chosen) not in possible:
+        if max(chosen) not in possible:  # `specification` refuses what is too small
             raise ConfigError(name, list(chosen), f"{name} from {possible[0]} to {possible[-1]}")
         return torch.isin(torch.tensor(possible), torch.tensor(chosen)).to(self.model.flat.device)
 

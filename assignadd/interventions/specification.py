@@ -160,7 +160,8 @@ def _intervention(name: str, values: Any) -> Intervention:
             raise ConfigError(f"{name}.{key}", value, f"a field of {action}: " + ", ".join(names))
     arguments = {}
     for field in fields:
-        value, is_optional = values.get(field.name), field.default is None
+        value = values.get(field.name)
+        is_optional = field.default is None  # a field without a default is required
         if value is None and is_optional:
             continue
         value_type, words = FIELDS[field.name]
@@ -185,7 +186,7 @@ def _check_together(name: str, intervention: Intervention) -> None:
             raise ConfigError(f"{name}.key", key, f"a position up to the query's, {query}: attention is causal")
     elif isinstance(intervention, Replace):
         hook, source, frequencies = intervention.hook, intervention.source, intervention.frequencies
-        if (source is not None) != (intervention.action == "patch"):
+        if (source is not None) != (intervention.action == "patch"):  # a patch has a source, other actions have none
             raise ConfigError(f"{name}.source", source, "another prompt for a patch, and nothing for other actions")
         is_at_neurons = hook.endswith(NEURON_HOOKS)
         if intervention.neurons is not None and not is_at_neurons:

@@ -197,28 +197,29 @@ def judge(claim: Claim, networks: Sequence[Network], command: str, populations: 
         line = _line(claim, reading.measure, reading.rule, eligible, populations)
         readings.append(ReadingRecord(**vars(line), id=reading.id, says=reading.says))
     measured = {(result.run, result.seed) for result in main.by_seed}
-    first = next((network for network in eligible if (network.name, network.seed) in measured), None)
+    first_measured = next((network for network in eligible if (network.name, network.seed) in measured), None)
     is_of_population = claim.measure is None and main.value is not None
+    is_another_task = is_of_population and not populations.as_in_the_paper
     checkpoints = ""
-    if claim.measure is not None and first is not None:
-        checkpoints = in_words(steps_of(claim.measure, first))
+    if claim.measure is not None and first_measured is not None:
+        checkpoints = in_words(steps_of(claim.measure, first_measured))
     return Record(
         **vars(main), id=claim.id, label=claim.label, claim=claim.claim, paper=claim.paper,
-        comment=_comment(claim, main, first, is_of_population and not populations.as_in_the_paper),
+        comment=_comment(claim, main, first_measured, is_another_task),
         command=command, population=populations.name(claim.sweep) if is_of_population else "",
         checkpoints=checkpoints, readings=tuple(readings),
     )  # fmt: skip
 
 
-def _comment(claim: Claim, main: Line, first: Network | None, is_another_task: bool) -> str:
-    """What a record says beside its number; `first` is the first network that has a number, or None."""
+def _comment(claim: Claim, main: Line, first_measured: Network | None, is_another_task: bool) -> str:
+    """What a record says beside its number; `first_measured` is the first network that has a number, or None."""
     sentences = [main.reason]
     if main.value is not None or claim.rule is None:
         sentences.append(claim.comment)
     if is_another_task:
         sentences.append(ANOTHER_TASK)
-    if first is not None and claim.detail is not None:
-        sentences.append(f"Seed {first.seed}: {claim.detail(first)}.")
+    if first_measured is not None and claim.detail is not None:
+        sentences.append(f"Seed {first_measured.seed}: {claim.detail(first_measured)}.")
     return " ".join(filter(None, sentences))
 
 
@@ -299,8 +300,10 @@ def _over_census(measure: SeedMeasure, rule: Rule, populations: Populations) -> 
     The low end of the interval counts undecided seeds as seeds in which it fails, the high end as seeds in which it
     holds.
     """
-    numbers = [(seed, measure(seed)) for seed in populations.seeds]
-    results = [_result(seed.population, seed.seed, number, rule) for seed, number in numbers if number is not None]
+    seeds_and_numbers = [(seed, measure(seed)) for seed in populations.seeds]
+    results = [
+        _result(seed.population, seed.seed, number, rule) for seed, number in seeds_and_numbers if number is not None
+    ]
     if not results:
         return Line(verdict=UNTESTABLE, reason=NO_SEED if populations.seeds else NO_POPULATION)
     n = len(results)

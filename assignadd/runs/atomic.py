@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -39,7 +39,8 @@ def write(path: Path, data: bytes | IO[bytes]) -> None:
                 lock(fd)  # so that another process does not remove it as a leftover
             if not temporary.exists():  # another process removed it before it was locked
                 return write(path, data)
-            for part in [data] if isinstance(data, bytes) else iter(partial(data.read, PART), b""):
+            parts: Iterable[bytes] = [data] if isinstance(data, bytes) else iter(partial(data.read, PART), b"")
+            for part in parts:
                 _write_all(fd, part)
             os.fsync(fd)
             if RENAMES_OPEN_FILES:  # while it is locked

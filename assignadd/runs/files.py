@@ -78,9 +78,8 @@ def claim_folder(folder: Path, kind: str) -> None:
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
     present_kind = _kind(folder)
     if present_kind is None:
-        content = [
-            name for name in names if not name.startswith(f".{MARK}.")
-        ]  # without an interrupted write of the mark
+        # An interrupted write of the mark does not count.
+        content = [name for name in names if not name.startswith(f".{MARK}.")]
         # Runs count as foreign: a folder of runs, such as runs/, is not for other output.
         foreign = [name for name in content if _kind(folder / name) in (None, "run")]
         if foreign:

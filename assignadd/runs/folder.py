@@ -357,6 +357,7 @@ def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
     expected = [(step, model) for step in steps for model in range(n_models)]
     has_all_models = expected == [(row.step, row.model) for row in rows]
     are_rising = steps == sorted(set(steps))
+    # `rows[i % n_models]` is the first row of the same model.
     same_sets = all(row.accuracy.keys() == rows[i % n_models].accuracy.keys() for i, row in enumerate(rows))
     return has_all_models and are_rising and same_sets
 

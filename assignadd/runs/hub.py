@@ -127,5 +127,6 @@ def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:
                 if len(data) > most:
                     raise ValueError(f"it has more than the {most:,} bytes that are read")
             first_response = [*response.history, response][0]  # before redirections
-            commit = first_response.headers.get("X-Repo-Commit", "")
-    return bytes(data), commit if COMMIT.fullmatch(commit) else ""
+            named_commit = first_response.headers.get("X-Repo-Commit", "")
+    commit = named_commit if COMMIT.fullmatch(named_commit) else ""
+    return bytes(data), commit

@@ -65,9 +65,10 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             model = torch.cuda.get_device_name(device)
         else:  # the instruction set decides how sums are ordered, hence the last bits
             model = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+        commit, dirty = source_commit(PACKAGE)
         return cls(
-            platform.python_version(), str(torch.__version__), numpy.__version__, __version__,
-            f"{kind} ({model})", threads, *source_commit(PACKAGE),
+            python=platform.python_version(), torch=str(torch.__version__), numpy=numpy.__version__,
+            assignadd=__version__, device=f"{kind} ({model})", threads=threads, commit=commit, dirty=dirty,
         )  # fmt: skip
 
     def changes(self, since: Environment) -> list[str]:
@@ -232,7 +233,8 @@ def source_commit(folder: Path) -> tuple[str | None, bool | None]:
     if commit:
         return commit, _git(folder, "status", "--porcelain", "--", ".") != ""
     commit_of_copy = os.environ.get("ASSIGNADD_COMMIT")
-    return commit_of_copy, None if commit_of_copy else False
+    differs = None if commit_of_copy else False
+    return commit_of_copy, differs
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -83,9 +83,9 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
         _decode_stack(path, data, config)  # refuses what is not such weights
         sources[path.name] = hashlib.sha256(data).hexdigest()
     is_authors_task = config.task == PRESETS["authors"].task
-    split = authors_split(config.task) if is_authors_task else pair_split(config.task, 0)
+    seen = authors_split(config.task) if is_authors_task else pair_split(config.task, seed=0)  # (N, N)
     environment = Environment.here("cpu", torch.get_num_threads())
-    with Writer.hold(destination, config, [Member(0)], split[None], environment, sources) as run:
+    with Writer.hold(destination, config, [Member(0)], seen[None], environment, sources) as run:
         if run.finished and run.notes:  # a line for each damaged file
             raise RunError(f"{run.notes[0]}; remove {destination} to import it again")
         if not run.finished:
@@ -184,9 +184,9 @@ def to_transformer_lens(model: Transformer) -> Any:
     It is a HookedTransformer of TransformerLens 2 or 3, or a TransformerBridge of 4.
     """
     weights = {name: weight.detach() for name, weight in model.state_dict().items()}
-    place: dict[str, Any] = {"device": str(model.device), "dtype": model.embed.W_E.dtype}
+    device_and_dtype: dict[str, Any] = {"device": str(model.device), "dtype": model.embed.W_E.dtype}
     if _lens_version() < 4:
-        config = lens_config(model.config, "HookedTransformerConfig", init_weights=False, **place)
+        config = lens_config(model.config, "HookedTransformerConfig", init_weights=False, **device_and_dtype)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of TransformerLens 3, about version 4
             network = import_module(LENS).HookedTransformer(config)
@@ -194,7 +194,7 @@ def to_transformer_lens(model: Transformer) -> Any:
         native: Any = import_module(f"{LENS}.model_bridge.sources.native")
         convert = import_module(f"{LENS}.utilities.tl_checkpoint_conversion").convert_tl_checkpoint
         # With a seed, the caller's random numbers are unchanged; the weights that it draws are replaced below.
-        network = native.boot(lens_config(model.config, seed=0), **place)
+        network = native.boot(lens_config(model.config, seed=0), **device_and_dtype)
         weights = convert(weights, network.cfg)
     with torch.no_grad():
         for parameter in network.parameters():

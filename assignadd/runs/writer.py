@@ -147,7 +147,7 @@ class Writer(Run):
             manifest.write(self.path)
         except Exception:
             with contextlib.suppress(RunError):
-                self._undo(tensors_of_file)
+                self._undo(tensors_of_file.keys())
             raise
         self._continue_with(manifest)
         self._digest = digest
@@ -196,6 +196,7 @@ class Writer(Run):
         The newest state stays, and one each `state_every` steps. A state of this step gets `metrics`, the size and hash
         of the rows so far.
         """
+        # `file.step` is None for files that have no step, and so never for a state.
         step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
         newest_step = max(step_of_state.values(), default=0)
         listed = {}

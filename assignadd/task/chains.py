@@ -62,7 +62,8 @@ class Chains:
         most = task.max_assignments
         self.n_groups = task.operands + most  # with a distractor's group for every assignment
         of_group = [task.hops + 1, DIGIT_SPACE, task.hops + 1]  # as `_draw_group` draws them
-        self.bounds = [*of_group * self.n_groups, *range(most, 0, -1), *[task.modulus] * most]
+        of_groups, of_numbers = of_group * self.n_groups, [task.modulus] * most
+        self.bounds = [*of_groups, *range(most, 0, -1), *of_numbers]
         """The largest bound of every draw, in their order: for the groups, their shuffle, and the numbers."""
 
     @property
@@ -92,7 +93,8 @@ class Chains:
         is_to_operand = placed.is_end & (placed.group < len(operands))
         takes_distractor = ~placed.does_not_count & ~is_to_operand
         n_taken_before = takes_distractor.cumsum(-2) - takes_distractor.long()
-        variables, first_numbers = distractors.gather(-2, n_taken_before), numbers
+        variables = distractors.gather(-2, n_taken_before)
+        first_numbers = numbers  # those at the beginning of chains
         for i, (operand, value) in enumerate(zip(operands, values, strict=True)):
             is_of_operand = placed.group == i
             variables = torch.where(is_of_operand & placed.is_end, operand.unsqueeze(-2), variables)
@@ -107,6 +109,7 @@ class Chains:
         """Which assignment of which group stands at each place, after those of all groups are shuffled together."""
         group = self._shuffled(groups.size, n, draw)  # (..., most, B)
         places = range(self.task.max_assignments)
+        # How many assignments of the same group stand before each.
         n_earlier = torch.stack([(group[..., :i, :] == group[..., i : i + 1, :]).sum(-2) for i in places], -2)
         is_twice, n_before = groups.twice.gather(-2, group), groups.n_before.gather(-2, group)
         does_not_count = is_twice & (n_earlier == n_before)
@@ -165,7 +168,7 @@ class Chains:
         most = self.task.max_assignments
         place = torch.arange(most, device=n.device)[:, None, None]
         ends = size.cumsum(-2).unsqueeze(-3)  # (..., 1, groups, B): where each group ends before the shuffle
-        # From the n-th on, assignments are in no group: they count to the last one, and are not used.
+        # From the n-th on, assignments belong to no group. They get the number of the last one, and are not used.
         group = (place >= ends).sum(-2).clamp(max=self.n_groups - 1)  # (..., most, B)
         for i in range(most):
             # Exchanges i with a random j of i..n-1, or with itself from the n-th on.

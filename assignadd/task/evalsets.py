@@ -26,9 +26,10 @@ def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[i
 
     No variable is in two slots. Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
-    slots = [range(task.n_vars) if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)]
+    slots = [range(task.n_vars) if (kind >> slot) & 1 else [LITERAL] for slot in range(task.operands)]
     n_variables = kind.bit_count()
     different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == n_variables]
+    # Every choice is returned if `n_banned` is None, and else those with this count.
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
 
 
@@ -89,7 +90,7 @@ class EvalSet:
         """How many variables are in banned slots; empty for none."""
         if self.n_banned is None:
             return "any slot"
-        if 0 < self.n_banned == self.n_vars:
+        if self.n_banned > 0 and self.n_banned == self.n_vars:
             return {1: "in a banned slot", 2: "both in banned slots"}.get(self.n_vars, "all in banned slots")
         return ("", "one in a banned slot", "two in banned slots", "three in banned slots")[self.n_banned]
 

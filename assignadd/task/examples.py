@@ -37,7 +37,7 @@ def fitted(text: str, task: Task) -> list[int] | None:
     tokens = parse(text, PAPER)
     values = assignments(tokens, PAPER)  # the number of each variable
     operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
-    most_assignments = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
+    most_assignments = min(task.max_assignments, max(2, task.prefix // 3))  # of two tokens: a third is left for PADs
     operands_first = sorted(values, key=lambda variable: variable not in operands)
     variables = operands_first[:most_assignments]
     if any(paper.is_variable(operand) and operand not in variables for operand in operands):
@@ -47,7 +47,7 @@ def fitted(text: str, task: Task) -> list[int] | None:
     word_of = {number: str(number % task.modulus) for number in paper.numbers}  # for each token of the paper
     for variable, letter in zip(variables, letters, strict=True):
         word_of[variable] = letter if letter in task.variables else next(unused_letters)
-    assigned = [f"{word_of[name]}={word_of[number]}" for name, number in values.items() if name in variables]
+    assigned = [f"{word_of[token]}={word_of[number]}" for token, number in values.items() if token in variables]
     question = f"{task.sign.join(word_of[operand] for operand in operands)}=?"
     return padded(parse(", ".join([*assigned, question]), task), task, PADDING)
 
@@ -88,16 +88,16 @@ def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     vocabulary, N = Vocabulary(task), task.modulus
     letters = [letter for letter in task.variables if letter not in task.banned_first] or list(task.variables)
     assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
-    with_n = min(1, len(assigned) - 1)  # n is assigned to the second variable, or to the only one
+    index_of_n = min(1, len(assigned) - 1)  # n is assigned to the second variable, or to the only one
     n, m = tuple_values(torch.arange(N * N), N)  # (N^2,) each: all pairs
     literal = torch.full((N * N, task.length), vocabulary.pad)
     numbers = iter((1, 2, 3))  # of the other variables
     for i, variable in enumerate(assigned):
         literal[:, 2 * i] = variable
-        literal[:, 2 * i + 1] = n if i == with_n else next(numbers) % N
+        literal[:, 2 * i + 1] = n if i == index_of_n else next(numbers) % N
     suffix: dict[str, Tensor | int] = {"plus": vocabulary.plus, "first": n, "second": m, "equals": vocabulary.equals}
     for role, position in fixed_positions(task).items():
         literal[:, position] = suffix[role]
     variable_first = literal.clone()
-    variable_first[:, fixed_positions(task)["first"]] = assigned[with_n]
+    variable_first[:, fixed_positions(task)["first"]] = assigned[index_of_n]
     return variable_first, literal

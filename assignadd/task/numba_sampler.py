@@ -94,13 +94,15 @@ class CompiledSampler:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
         has_axis_of_steps = isinstance(step, Tensor) and step.dim() > 0
         steps = np.asarray(step.cpu() if isinstance(step, Tensor) else step, dtype=np.int64).reshape(-1)
-        shape = (len(steps), len(self.seeds), rows)[0 if has_axis_of_steps else 1 :]
+        axes = (len(steps), len(self.seeds), rows)
+        shape = axes if has_axis_of_steps else axes[1:]
         # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
         tokens = np.empty((*shape, self.length), dtype=np.int64)
         labels = np.empty(shape, dtype=np.int64)
+        # Views with one axis of sequences, which `draw_sequences` fills.
         all_tokens, all_labels = tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)
-        first, n = np.int64(first_row), np.uint64(rows)
-        draw_sequences(steps.view(np.uint64), first, n, self.seeds, self.law, self.chains, all_tokens, all_labels)
+        start, n_rows = np.int64(first_row), np.uint64(rows)
+        draw_sequences(steps.view(np.uint64), start, n_rows, self.seeds, self.law, self.chains, all_tokens, all_labels)
         return torch.from_numpy(tokens), torch.from_numpy(labels)
 
 
@@ -160,7 +162,8 @@ def assemble(words, n_rows, model, law, chains, tokens, labels, out, scratch):
     """Fills tokens and labels from row `out` on with sequences of a model from the first `n_rows` rows of `words`.
 
     The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
-    draw uses what remains of the word of the draw before. `most` is the largest number of assignments.
+    draw uses what remains of the word of the draw before. `most` is the largest number of assignments. The columns of
+    `kinds`, `choices` and `pairs` are those of `SamplingTables`.
     """
     thresholds, kinds, choices = law.thresholds, law.kinds, law.choices
     n_pairs, pairs, new_words = law.n_pairs, law.pairs, law.new_words
@@ -188,7 +191,7 @@ def assemble(words, n_rows, model, law, chains, tokens, labels, out, scratch):
         for i in range(k):
             n_variables += kind >> i & ONE
 
-        # The number n of assignments.
+        # The number n of assignments, as `Sampler._n_assignments`: in training drawn from 1..most and then raised.
         least = max(n_variables * per_variable, ONE)
         word = np.uint64(words[row, new_words[draw_n]])
         drawn, word = digit(word, most if is_training else most + ONE - least)
@@ -297,7 +300,8 @@ def write_chains(words, row, word, new_words, draw, n, kind, n_variables, chains
     # The groups, first those of the operands. `place` is the number of assignments that they have so far.
     place = ZERO
     for group in range(chains.n_groups):
-        if place == n and group >= k:  # the others are empty: of their draws, the word counts that the last one begins
+        # The groups that remain are empty. Their draws are skipped, but the next draw may use the word of the last one.
+        if place == n and group >= k:
             if new_words[draw_order - ONE]:
                 word = np.uint64(words[row, new_words[draw_order - ONE]])
             break

@@ -84,9 +84,11 @@ class RandomWords:
         if not places or not 0 <= min(places) <= max(places) < n:
             raise UserError(f"words.in_fixed_order({n}, {places}): expected places from 0 to {n - 1}")
         seeds, seed_of_row = self._seed.unique(return_inverse=True)
-        word_of_number = words(seeds[:, None], Stream.SPLIT, 0, torch.arange(n, device=self.device), 1)[0]  # (seeds, n)
+        numbers = torch.arange(n, device=self.device)
+        (word_of_number,) = words(seeds[:, None], Stream.SPLIT, step=0, row=numbers, n=1)  # (seeds, n)
         orders = word_of_number.argsort(dim=-1, stable=True)
-        return orders[seed_of_row, places.start + places.step * (self._row % len(places))]
+        place_of_row = places.start + places.step * (self._row % len(places))  # (B,)
+        return orders[seed_of_row, place_of_row]
 
     def _next(self, n: int) -> Tensor:
         """The next n random words of each sequence, (B, n)."""
@@ -131,6 +133,7 @@ def register(task: OwnTask | str | Path) -> TaskFile:
         kind = user_task.__name__
         raise UserError(f"{source.name}: expected a task, not the class {kind}: {NAME} = {kind}()")
     names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
+    # A first draw, which shows whether answers are at the last position (B,) or everywhere (B, T).
     _, answers = _draw(user_task, source.name, RandomWords(1), TRAIN)
     file = TaskFile(
         name=source.name, sha256=source.sha256, first_draws="", n_tokens=user_task.n_tokens, length=user_task.length,
@@ -158,9 +161,10 @@ def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, 
     """The first sequences of a set; a UserError if they depend on more than the words of their row."""
     rows = torch.arange(ROWS_TRIED)
     drawn = _draw_checked(task, file, RandomWords(rows), name)
-    for first, advice in ((0, "take all random numbers from words"), (3, "compute each row from its own words")):
-        again = _draw_checked(task, file, RandomWords(rows[first:]), name)
-        if not all(torch.equal(a[first:], b) for a, b in zip(drawn, again, strict=True)):
+    # Drawn again, from the first row on and from the fourth on: the rows that both draws have must be equal.
+    for start, advice in ((0, "take all random numbers from words"), (3, "compute each row from its own words")):
+        again = _draw_checked(task, file, RandomWords(rows[start:]), name)
+        if not all(torch.equal(before[start:], now) for before, now in zip(drawn, again, strict=True)):
             raise UserError(f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: {advice}")
     return drawn
 
@@ -227,7 +231,7 @@ class UserSampler:
             tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
             if random_words._blocks_drawn:  # numbers were drawn: at another step they are others
                 return Batch(tokens, answers)
-            at_first_step = (0,) * (len(axes) - 2)
+            at_first_step = (0,) * (len(axes) - 2)  # an index for the axis of steps, where there is one
             self._fixed[rows, first_row] = Batch(tokens[at_first_step].clone(), answers[at_first_step].clone())
         fixed = self._fixed[rows, first_row]
         return Batch(fixed.tokens.expand(*axes, -1), fixed.labels.expand(*axes, *fixed.labels.shape[2:]))

@@ -97,7 +97,8 @@ def words(seed: Tensor | int, stream: Stream, step: Tensor | int, row: Tensor, n
 
 def permutation(n: int, stream: Stream, step: int) -> Tensor:
     """The random permutation of 0..n-1 that belongs to this stream and step: always the same."""
-    return words(0, stream, step, torch.arange(n), 1)[0].argsort(stable=True)
+    (word_of_number,) = words(seed=0, stream=stream, step=step, row=torch.arange(n), n=1)
+    return word_of_number.argsort(stable=True)
 
 
 def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
@@ -147,6 +148,6 @@ class Digits:
 
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
     """Standard normal numbers, one per row, by Box-Muller in float64; equal on all machines up to rounding in libm."""
-    first, second = words(seed, stream, 0, row, 2).double()  # whole numbers below 2^32
+    first, second = words(seed, stream, step=0, row=row, n=2).double()  # whole numbers below 2^32
     radius = torch.sqrt(-2 * torch.log((first + 1) / 2**32))  # + 1, as 0 has no logarithm
     return radius * torch.cos(2 * torch.pi * second / 2**32)

@@ -113,8 +113,8 @@ class Sampler:
     def _bounds(self, n_choices: int) -> list[int]:
         """The largest bound of every draw, in the order in which `_assemble` draws."""
         N, V, k, most = self.task.modulus, self.task.n_vars, self.task.operands, self.task.max_assignments
-        pad_gaps = [most + 1] * (self.task.prefix - 2)
-        distractors = range(V, V - most, -1)
+        pad_gaps = [most + 1] * (self.task.prefix - 2)  # as many PADs as beside a single assignment
+        distractors = range(V, V - most, -1)  # one variable fewer is left at each draw
         if self._chains:
             return [most, n_choices, N**k, *pad_gaps, *distractors, *self._chains.bounds]
         operand_slots = [most] * k
@@ -123,6 +123,7 @@ class Sampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
+        # Compiled code takes steps that all models share.
         one_for_all_models = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
         if one_for_all_models and self._compiled is not None:
             return Batch(*self._compiled.sample(step, rows, first_row))
@@ -179,7 +180,7 @@ class Sampler:
         tokens.scatter_(-2, starts + 1, right)
         tokens[..., task.prefix, :] = self.vocabulary.plus
         for i in range(k):
-            is_variable = (kind >> i & 1) > 0
+            is_variable = ((kind >> i) & 1) > 0
             tokens[..., task.prefix + 1 + i, :] = torch.where(is_variable, operand_tokens[i], values[i])
         tokens[..., T - 1, :] = self.vocabulary.equals
         return Batch(tokens[..., :T, :].mT, answer)
@@ -197,7 +198,7 @@ class Sampler:
 
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
-        n_variables = torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
+        n_variables = torch.stack([(kind >> i) & 1 for i in range(self.task.operands)]).sum(0)
         most = self.task.max_assignments
         least = (n_variables * self._per_variable).clamp(min=1)
         is_training = self.tables.stream == Stream.DATA
@@ -215,7 +216,7 @@ class Sampler:
             # The drawn number counts the free slots alone, so it moves up past each taken one, from the first on.
             for taken_slot in torch.stack(slots).sort(0).values if slots else ():
                 slot = slot + (slot >= taken_slot)
-            is_variable = kind >> i & 1
+            is_variable = (kind >> i) & 1
             slots.append(torch.where(is_variable > 0, slot, most))
             n_taken = n_taken + is_variable
         return slots
@@ -308,7 +309,8 @@ def _choices_in_tables(by_kind: Sequence[Sequence[tuple[int, ...]]], vocabulary:
     first_choices = counts.cumsum(0) - counts  # of each kind, in the list of all choices
     operands = torch.tensor([choice for of_kind in by_kind for choice in of_kind])  # (n, k)
     in_order = torch.where(operands == LITERAL, len(vocabulary.variables), operands).sort(1).values  # literals last
-    return torch.stack([first_choices, counts], 1), torch.cat([in_order, operands + vocabulary.first_variable], 1)
+    tokens = operands + vocabulary.first_variable  # without meaning for a literal
+    return torch.stack([first_choices, counts], 1), torch.cat([in_order, tokens], 1)
 
 
 def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
     Splits of one seed are nested: a tuple that is seen at some fraction f is seen at every larger one.
     """
     codes = torch.arange(math.prod(task.tuples))
-    high, low = words(seed, Stream.SPLIT, 0, codes, 2)  # 32 bits each
+    high, low = words(seed, Stream.SPLIT, step=0, row=codes, n=2)  # 32 bits each
     bits = (high << 31) | (low >> 1)  # 63 for each tuple, so that int64 keeps them positive
     if task.unordered_split:
         mirrored = codes.view(task.tuples).T.flatten()  # the code of (m, n) for each (n, m)

@@ -146,7 +146,7 @@ class _Reader:
         return word
 
     def assignment(self, sign: str | None) -> list[int]:
-        """The two tokens of the next assignment, with `sign` between them in the text form."""
+        """The two tokens of the next assignment, with `sign` between them in the text form; None in the token form."""
         if self.word in self.n_links and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
@@ -175,7 +175,8 @@ class _Reader:
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
             if used:
                 expected += f" other than {' and '.join(used)}"
-            word = self.take(self.numbers.keys() | self.n_links.keys() - set(used), expected)
+            unused_variables = self.n_links.keys() - set(used)  # of those that are assigned
+            word = self.take(self.numbers.keys() | unused_variables, expected)
             if word in self.variables:
                 used.append(word)
             operands.append(self.tokens[word])
@@ -200,19 +201,20 @@ def _read_text(reader: _Reader) -> list[int]:
 def _read_tokens(reader: _Reader) -> list[int]:
     """The T tokens of a sequence in the token form `v n . v n ... + x y =`."""
     prefix: list[int] = []
-    sign, most, pad = reader.task.sign, reader.task.prefix, reader.vocabulary.pad
+    sign, prefix_length, pad = reader.task.sign, reader.task.prefix, reader.vocabulary.pad
     while reader.word != sign:
-        too_long = reader.error(f"'{sign}' after at most {most} tokens")  # made here: it names the word that is next
+        # Made here, as it names the word that is next.
+        too_long = reader.error(f"'{sign}' after at most {prefix_length} tokens")
         if reader.word in PADS:
             reader.take(PADS, "'.'")
             prefix.append(pad)
         else:
             prefix += reader.assignment(None)
-        if len(prefix) > most:
+        if len(prefix) > prefix_length:
             raise too_long
     if not reader.n_links:
         raise reader.error(f"an assignment such as a 1 before {reader.query_in_words}")
     reader.take([sign], f"'{sign}'")
     query = reader.query_tokens(None)
     reader.take([""], f"nothing after {reader.query_in_words}")
-    return [pad] * (most - len(prefix)) + prefix + query
+    return [pad] * (prefix_length - len(prefix)) + prefix + query

@@ -120,9 +120,10 @@ def with_chains(
     # The groups, and the group of each assignment, in a random order of the first n.
     group_column = tl.arange(0, GROUP_COLUMNS)[None, :]
     links_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
-    before_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)  # assignments before the one that does not count
+    # The number of assignments before the one that does not count; _NEVER if all count.
+    before_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
     group_at = tl.zeros_like(dealt) + GROUP_COLUMNS  # from the n-th assignment on in none
-    place = zero
+    place = zero  # the number of assignments that the groups have so far
     for g in tl.static_range(GROUPS):
         available = n - place
         if g < K:
@@ -142,7 +143,7 @@ def with_chains(
         before_of = tl.where(group_column == g, tl.where(twice > 0, before, _NEVER)[:, None], before_of)
         group_at = tl.where((slot_column >= place[:, None]) & (slot_column < end[:, None]), g, group_at)
         place = end
-    for i in tl.static_range(MOST):
+    for i in tl.static_range(MOST):  # exchanges the groups of assignments i and i + drawn
         n_left = tl.maximum(n - i, 1)
         drawn, word = digit(word, n_left, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * GROUPS + i])
         here, there = at_column(group_at, slot_column, one * i), at_column(group_at, slot_column, i + drawn)
@@ -225,13 +226,15 @@ def draw_sequences(
         drawn, word = digit(word, tl.maximum(n - n_taken, 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + i])
         is_variable = (kind >> i) & 1
         free_before = tl.cumsum(1 - taken, 1) - (1 - taken)
+        # `here` is 1 for the assignment that this operand has: the free one with the drawn number.
         here = ((taken == 0) & (free_before == drawn[:, None]) & (is_variable > 0)[:, None]).to(tl.int32)
         place = tl.where(is_variable > 0, tl.sum(here * slot_column, 1), MOST)
         slots = tl.where(operand_column == i, place[:, None], slots)
         taken += here
         n_taken += is_variable
 
-    # The operands: their variables, and their values. `choice` and `pair` point to what was drawn.
+    # The operands: their variables, and their values. `choice` and `pair` point to the drawn rows (`SamplingTables`):
+    # that of `choices` has 2 K numbers, that of `pairs` K + 1.
     drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + SLOTS])
     choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)
     drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, NEW_WORDS[2 + SLOTS])
@@ -285,5 +288,6 @@ def draw_sequences(
     for i in tl.static_range(K):
         token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
         out = tl.where(t == PREFIX + 1 + i, tl.where((((kind >> i) & 1) > 0)[:, None], token, value), out)
+    # Tokens are stored as (S, M, T, B).
     offsets = ((s * M + m) * LENGTH + t) * B + b[:, None]
     tl.store(tokens + offsets, out.to(tl.int64), mask=(t < LENGTH) & (b[:, None] < B))
