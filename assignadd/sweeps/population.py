@@ -92,7 +92,7 @@ class SeedCurves:
 
     def n_final(self, name: str) -> int:
         """How many sequences `final` was counted on."""
-        in_final_exam = self._column_at_the_end(name) != name
+        in_final_exam = self._column_at_the_end(name) != name  # the columns of the final exam have names of their own
         n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
         # A rate over sequences as in training is over those that training could show: at least a third of all.
         return n // 3 if TRAINING_LAW in name else n

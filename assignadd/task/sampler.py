@@ -225,8 +225,8 @@ class Sampler:
         """The position where each assignment begins; T for assignments from the n-th on.
 
         There are n + 1 gaps before, between and after the assignments. Each of the prefix - 2 n PADs is in one of them,
-        uniformly, or in the first one. Before assignment i are 2 i tokens of other assignments and the PADs of gaps
-        0..i.
+        drawn uniformly if `task.random_padding`, or else in the first. Before assignment i are 2 i tokens of other
+        assignments and the PADs of gaps 0..i.
         """
         most, prefix = self.task.max_assignments, self.task.prefix
         assignment = torch.arange(most, device=n.device)[:, None]
