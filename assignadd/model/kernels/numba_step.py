@@ -357,7 +357,7 @@ def adamw(update, first, last, rate, count):
         weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
 
 
-@partial(compiled, nogil=True, note="compiling the training step, once: some 20 seconds")
+@partial(compiled, nogil=True, note="compiling the training step, once: some 40 seconds")
 def train(thread, model, gradients, chunk, sums, batches, update):
     """Writes loss and gradients of every step's batch, one after the other, and updates the weights by each.
 
