@@ -305,14 +305,14 @@ def _measures() -> Iterator[str]:
     yield (
         "`assignadd measure curves RUN` writes RUN/measures.parquet (`assignadd.measure(RUN)` in Python), a row per "
         "model and checkpoint. Beside `model` (its index in the run), `seed` and `step` it has these columns; "
-        "`{n_vars}` stands for 0, 1 or 2, `{variable}` for a letter, and so on. *Level* is the value at which what is "
-        "measured counts as present.\n"
+        "`{n_vars}` stands for 0, 1 or 2, `{variable}` for a letter, and so on. *Threshold* is the value from which "
+        "on what is measured counts as present.\n"
     )
-    yield "| column | meaning | unit | level | sequences |"
+    yield "| column | meaning | unit | threshold | sequences |"
     yield "|---|---|---|---|---|"
     for m in MEASURES:
-        level = "" if m.level is None else f"{m.level:g}"
-        yield f"| `{m.name}` | {cell(m.label)} | {m.unit} | {level} | {m.n or ''} |"
+        threshold = "" if m.threshold is None else f"{m.threshold:g}"
+        yield f"| `{m.name}` | {cell(m.label)} | {m.unit} | {threshold} | {m.n or ''} |"
     yield ""
 
 

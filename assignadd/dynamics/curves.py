@@ -98,7 +98,7 @@ NORMAL = 1.4826  # the standard deviation of normal noise, divided by its median
 
 @dataclass(frozen=True)
 class Spike:
-    """A visible rise from a plateau at `low` to a plateau at `high`, which is higher than all before it.
+    """A visible rise from a plateau at the level `low` to one at `high`, which is higher than all before it.
 
     The other fields are steps.
     """
@@ -107,8 +107,8 @@ class Spike:
     after: int  # the first evaluation after the steepest step
     low: float
     high: float
-    begin: int  # the last evaluation with at most 10 % of the rise
-    end: int  # the first evaluation with at least 90 % of the rise
+    begin: int  # the last evaluation of the lower plateau with at most 10 % of the rise
+    end: int  # the first evaluation from the steepest step on with at least 90 % of the rise
 
     @property
     def rise(self) -> float:
@@ -145,7 +145,7 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
 
 
 def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> list[Spike]:
-    """Every visible rise to a new level from step `since` on, in the order of the steps.
+    """Every visible rise to a new level (height of a plateau) from step `since` on, in the order of the steps.
 
     A rise in several stairs counts once. A recovery to a level that the curve had before does not count, nor does a
     change of level that is small against the scatter of the curve.
@@ -171,6 +171,7 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
 def _spike(steps: np.ndarray, values: np.ndarray, i_foot: int, i_steepest: int, levels: tuple[float, float]) -> Spike:
     """The spike between two levels that leaves the lower plateau at index `i_foot` and rises most at `i_steepest`."""
     low, high = levels
+    # Both have an entry: `low` and `high` are the medians of plateaus before `i_foot` and from `i_steepest` on.
     i_begin = np.flatnonzero(values[:i_foot] <= low + RISES_FROM * (high - low))[-1]
     i_end = i_steepest + np.flatnonzero(values[i_steepest:] >= low + RISES_TO * (high - low))[0]
     before, after = int(steps[i_steepest - 1]), int(steps[i_steepest])

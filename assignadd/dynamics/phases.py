@@ -12,12 +12,12 @@ from assignadd.measures.columns import HALF, MEASURES, VARIABLE_ACCURACY, column
 from assignadd.model.accuracy import end_of_training
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
 
-# A network binds if it answers one-variable sums as in training. The level is between the plateau before the first
+# A network binds if it answers one-variable sums as in training. The threshold is between the plateau before the first
 # spike (.75 in the paper's run) and the one after it (.99).
 BINDING_SET = "1-var train"
 BINDING_THRESHOLD = 0.95
 
-# Between the plateaus before and after each phase, in the paper's run and in ours. The lower level is for the first
+# Between the plateaus before and after each phase, in the paper's run and in ours. The lower one is for the first
 # phase, which is about held-out sums.
 ADDITION_THRESHOLD = 0.9
 THRESHOLD = 0.95
@@ -35,7 +35,7 @@ class Skill:
     """A skill: an evaluation set, and the accuracy on it from which on a network has the skill."""
 
     set: str
-    level: float
+    threshold: float
 
 
 ADDITION, BINDING = Skill(ADDITION_SET, ADDITION_THRESHOLD), Skill(BINDING_SET, BINDING_THRESHOLD)
@@ -111,8 +111,8 @@ class Phases:
     binding     at least 95 % on trained sums with one variable (BINDING_THRESHOLD)
     refinement  at least 95 % on every set with a variable in a banned slot, trained pairs of numbers (THRESHOLD)
 
-    Addition differs from the other two in its level and in its pairs of numbers: their order is judged by `skill_onset`
-    on sets of the same kind, at one level.
+    Addition differs from the other two in its threshold and in its pairs of numbers: their order is judged by
+    `skill_onset` on sets of the same kind, with one threshold.
     """
 
     addition: Onset | None
@@ -155,16 +155,16 @@ class Phases:
         return f"{first_two}, refinement at {self.refinement.step:,}"
 
 
-def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -> Onset | None:
-    """When the lowest accuracy on these sets reached `level` to stay; None for never, or for a task without them."""
+def skill_onset(curves: Curves, sets: Sequence[str], threshold: float = THRESHOLD) -> Onset | None:
+    """When the lowest accuracy on these sets reached `threshold` to stay; None for never, or if the task has none."""
     if not curves.has(sets):
         return None
-    return onset(curves.steps, curves.lowest(sets), curves.n, level)
+    return onset(curves.steps, curves.lowest(sets), curves.n, threshold)
 
 
 @dataclass(frozen=True)
 class CurveOnset:
-    """When one curve reached its level to stay, `onset` (None for never), and the bounds of that step (see `Onset`)."""
+    """When one curve reached its threshold to stay, `onset` (None: never), and the bounds of that step (`Onset`)."""
 
     curve: str
     threshold: float
@@ -181,31 +181,31 @@ class CurveOnset:
 
 
 def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[CurveOnset]:
-    """The onsets of all evaluation sets, and of the measures with a level where there are several checkpoints."""
+    """The onsets of all evaluation sets and, with several checkpoints, of the measures that have a threshold."""
     onsets = []
     for evalset in RECORDED_SETS:
         if evalset.name in curves.accuracy:
-            # The levels of the phases: held-out sums as for addition, others as for binding and refinement.
-            level = THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD
-            onsets.append(_curve_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], level, curves.n))
+            # The thresholds of the phases: held-out sums as for addition, others as for binding and refinement.
+            threshold = THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD
+            onsets.append(_curve_onset(evalset.name, curves.steps, curves.accuracy[evalset.name], threshold, curves.n))
     steps = columns["step"]
     if len(steps) < 2:
         return onsets
     for measure in MEASURES:
-        if measure.level is None:
+        if measure.threshold is None:
             continue
         for name in measure.columns(columns):
             # A task may have no sums with a variable in one of the slots.
             if measure is not VARIABLE_ACCURACY or not np.isnan(columns[name]).all():
-                onsets.append(_curve_onset(name, steps, columns[name], measure.level, measure.n))
+                onsets.append(_curve_onset(name, steps, columns[name], measure.threshold, measure.n))
     return onsets
 
 
-def _curve_onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
-    """When the curve of this name reached `level` to stay; each value is counted on `n` sequences (None: exact)."""
-    reached = onset(steps, values, n, level)
+def _curve_onset(curve: str, steps: np.ndarray, values: np.ndarray, threshold: float, n: int | None) -> CurveOnset:
+    """When the curve of this name reached `threshold` to stay; each value is counted on `n` sequences (None: exact)."""
+    reached = onset(steps, values, n, threshold)
     step, low, high = (reached.step, reached.low, reached.high) if reached else (None, None, None)
-    return CurveOnset(curve, level, LASTING, step, low, high, n)
+    return CurveOnset(curve, threshold, LASTING, step, low, high, n)
 
 
 APART = 1500  # steps within which a checkpoint is near a spike

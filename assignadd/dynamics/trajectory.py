@@ -250,7 +250,7 @@ def late_variable_of(network: Network) -> LateVariable | None:
 
 @per_network()
 def onsets_of(network: Network) -> list[CurveOnset]:
-    """The onset of every accuracy and of every measure with a level."""
+    """The onset of every accuracy and, with several checkpoints, of every measure that has a threshold."""
     return curve_onsets(curves_of(network), trajectory_of(network))
 
 

@@ -44,7 +44,7 @@ LAYERS = range(1, next(f for f in fields(Model) if f.name == "n_layers").metadat
 SOLID, DASHED, DENSE = "-", (0, (5, 1.5)), (0, (2, 1.2))
 # Panels of figure `progress_measures`.
 ADDING_AND_COPYING, ROUTING = "adding; copying a variable\ninto its number", "routing"
-# Levels at which what is measured counts as present.
+# Thresholds from which what is measured counts as present.
 MOST = 0.9  # reached when all but one of eleven positions or twelve variables are right
 HALF = 0.5  # above the accuracy of a model that finds only one operand; an attention weight above it is the largest
 
@@ -58,8 +58,8 @@ class Measure:
     label: str
     """The label for readers, to which `column_label` appends the number of variables."""
     unit: str
-    level: float | None = None
-    """The value at which what is measured counts as present, if there is one."""
+    threshold: float | None = None
+    """The value from which on what is measured counts as present, if there is one."""
     n: int | None = None
     """Number of sequences per value; None for measures of the weights, which sample nothing."""
     panel: str = ""
@@ -88,21 +88,20 @@ class Measure:
         return [name for name in names if self.fields(name) is not None]
 
 
-def _of_layers(layer_of_paper: int, name: str, label: str, unit: str, level: float, **of_figure: Any) -> list[Measure]:
-    """A measure of an attention pattern for each layer; the paper has the pattern in layer `layer_of_paper`.
+def _of_layers(of_paper: int, name: str, label: str, unit: str, threshold: float, **of_figure: Any) -> list[Measure]:
+    """A measure of an attention pattern for each layer; the paper has the pattern in layer `of_paper`.
 
-    `level` is the value from which the pattern counts as present, as in `Measure`. `of_figure` are the fields that say
-    how figures show it. The sample size counts sequences, also where the measure is a share of assigned numbers: those
-    of one sequence are not independent.
+    `threshold` is that of `Measure`, whose fields for figures are `of_figure`. The sample size counts sequences, also
+    where the measure is a share of assigned numbers: those of one sequence are not independent.
     """
     measures = []
     for layer in LAYERS:
         # A network with one layer lacks the paper's column; with `needs`, `not_defined` says so. It is silent where a
         # network lacks the column of another layer, as that is ours: figures draw it with short dashes.
-        is_of_paper = layer == layer_of_paper
+        is_of_paper = layer == of_paper
         of_layer: dict[str, Any] = {"needs": (SECOND_LAYER,)} if is_of_paper else {"paper": False, "line": DENSE}
         column = f"{name.format(layer=layer)}{BY_TYPE}"
-        measures.append(Measure(column, f"layer {layer}: {label}", unit, level, SEQUENCES, **of_figure | of_layer))
+        measures.append(Measure(column, f"layer {layer}: {label}", unit, threshold, SEQUENCES, **of_figure | of_layer))
     return measures
 
 
@@ -142,7 +141,7 @@ MEASURES: tuple[Measure, ...] = (
             panel=ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,)),
     *_RATES,
     VARIABLE_ACCURACY,
-    # Without a level: variants of measures above, and values whose meaning depends on the network.
+    # Without a threshold: variants of measures above, and values whose meaning depends on the network.
     *(
         Measure(rate.family + suffix, f"{rate.label}, {words}", rate.unit, n=rate.n, colour=rate.colour)
         for suffix, words in (

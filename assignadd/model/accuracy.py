@@ -65,8 +65,8 @@ class Exam:
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
         """For each model, the share of right answers on each set it has sequences of, by the name of the set."""
         accuracies = []
-        for correct, offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
-            sets = zip(self.names, correct, offered, strict=True)
+        for counts, are_offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
+            sets = zip(self.names, counts, are_offered, strict=True)
             accuracies.append({name: n_correct / self.n for name, n_correct, is_offered in sets if is_offered})
         return accuracies
 

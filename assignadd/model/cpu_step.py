@@ -88,7 +88,7 @@ class CompiledGradient:
         self._run(batches, loss, diverged_at, update)
 
     def _run(self, batches: Batch, loss: Tensor, diverged_at: Tensor, update: Update) -> None:
-        """Takes a step for each of the update's learning rates by compiled code, on every thread.
+        """Takes a step for each of the update's learning rates by compiled code, on every thread, as `train` says.
 
         Raises a ValueError for other shapes: compiled code would read past the end of an array.
         """
@@ -146,7 +146,7 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
         raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {len(w.pos)} tokens")
     weights, logits = _arrays(w), np.empty((len(tokens), w.U.shape[1]), np.float32)
     threads = threads_for(len(tokens))
-    lengths = lengths_of(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))
+    lengths = lengths_of(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))  # 1 without sequences
     tables_class, chunk_class, _ = kinds_of(weights)
     model, sequences = Model(weights, matrices(tables_class, lengths), equals, scale), _integers(tokens)
     arguments = [(model, matrices(chunk_class, lengths), sequences, logits) for _ in range(threads)]

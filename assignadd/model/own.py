@@ -40,7 +40,7 @@ _registered: dict[NetworkFile, Registered] = {}
 
 
 def register(network: Factory | str | Path, task: Task) -> NetworkFile:
-    """The description of a network of the user's, after it was tried on tokens of this task.
+    """The description of a network of the user's, after it was tried on tokens of this task; a UserError if it fails.
 
     It is a factory, or a file that defines NETWORK, which is executed. From then on `registered` returns it.
     """
@@ -62,7 +62,7 @@ def register(network: Factory | str | Path, task: Task) -> NetworkFile:
 
 
 def registered(file: NetworkFile) -> Registered:
-    """The factory of the network that `file` describes; a UserError if the user has not named it in this process."""
+    """The network that `file` describes, and its text; a UserError if the user has not named it in this process."""
     if file not in _registered:
         raise UserError(
             f"this needs the network {file!r}, which is not executed by itself: "

@@ -241,7 +241,7 @@ class Forward(Generic[A, R]):
         """
         # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; constant]
         C = self.C
-        g_embeddings, g_outputs_1 = g_key_rows.tensor_split([C], -2)
+        g_embeddings, g_outputs_1 = g_key_rows.tensor_split([C], -2)  # views
         g_outputs_1 += g_equal_rows[..., :-1, :]
         # The constant is E_= + P_=: a slice of exactly these two rows, `equals` and C - 1 (the last position).
         g_constant = g_equal_rows[..., -1:, :]
@@ -293,16 +293,16 @@ class Forward(Generic[A, R]):
         g_resid = g_logits @ w.U.mT  # (..., B, d), by the residual after the MLP
         if reads_out(w, activations.tokens.shape[-2]):  # logits = neurons (W_out U) + resid_mid U
             g_read_out = product(neurons.mT, g_logits)  # (..., h, N), of W_out U
-            product(g_read_out, w.U.mT, grads.W_out)
-            product(w.W_out.mT, g_read_out, grads.U)
-            plus_product(grads.U, resid_mid.mT, g_logits)
+            product(g_read_out, w.U.mT, out=grads.W_out)
+            product(w.W_out.mT, g_read_out, out=grads.U)
+            plus_product(grads.U, resid_mid.mT, g_logits)  # is added to grads.U
             g_neurons = self.kernels.gated_product(g_logits, activations.read_out.mT, neurons)
         else:  # logits = (resid_mid + neurons W_out) U
-            aside(activations.resid_post.mT, g_logits, grads.U)
-            product(neurons.mT, g_resid, grads.W_out)
+            aside(activations.resid_post.mT, g_logits, out=grads.U)
+            product(neurons.mT, g_resid, out=grads.W_out)
             g_neurons = self.kernels.gated_product(g_resid, w.W_out.mT, neurons)
-        aside(resid_mid.mT, g_neurons, grads.W_in)
-        plus_product(g_resid, g_neurons, w.W_in.mT)  # now by resid_mid, the residual before the MLP
+        aside(resid_mid.mT, g_neurons, out=grads.W_in)
+        plus_product(g_resid, g_neurons, w.W_in.mT)  # is added to g_resid: now by resid_mid, before the MLP
         self._attention_backward(w, activations, g_resid, grads)
 
     def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -330,22 +330,22 @@ class TableForward(Forward[OneHead, Tables]):
         if tables is None:
             tables = self.begin_tables(w)
         # (..., B, 3C + 1): layer 1 fills the first C + 1 columns, layer 2 the others.
-        usage = self.kernels.matrix(tokens, self.kernels.n_used, tables.outputs)
+        usage = self.kernels.matrix(tokens, self.kernels.n_used, like=tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
         attention_1 = self.kernels.layer_1(scores_1.unsqueeze(-3), tokens, usage)  # (..., B, 1, T, T)
         if edit_layer_1:
             edit_layer_1(tokens, attention_1.squeeze(-3), usage)
         self.kernels.join()  # the tables that `begin_tables` only began
-        scores_2 = self.kernels.matrix(tokens, 2 * self.C, usage)  # (..., B, 2C)
-        self.kernels.product(usage[..., : self.kernels.n_used_by_1], tables.scores_2.mT, scores_2)
+        scores_2 = self.kernels.matrix(tokens, 2 * self.C, like=usage)  # (..., B, 2C)
+        self.kernels.product(usage[..., : self.kernels.n_used_by_1], tables.scores_2.mT, out=scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return OneHead(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
     def _attention_backward(self, w: Weights, activations: OneHead, g_resid: Tensor, grads: Weights) -> None:
         """Writes the gradients of all weights of attention and embeddings: `forward` from the end to the beginning."""
         # resid_mid = usage @ outputs
-        g_usage = self.kernels.matrix(activations.tokens, self.kernels.n_used, g_resid)
-        self.kernels.product(g_resid, activations.tables.outputs.mT, g_usage)
+        g_usage = self.kernels.matrix(activations.tokens, self.kernels.n_used, like=g_resid)  # (..., B, 3C + 1)
+        self.kernels.product(g_resid, activations.tables.outputs.mT, out=g_usage)
         g_outputs = self.kernels.product_aside(activations.usage.mT, g_resid)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._scores_backward(activations, g_usage)
         self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
@@ -383,12 +383,12 @@ class TableForward(Forward[OneHead, Tables]):
         self._write_embeddings(w, embeddings, constant)
         QK2 = new(*axes, d, d)
         with self.kernels.aside():
-            self._scaled(w.Q2, w.K2.mT, QK2)
+            self._scaled(w.Q2, w.K2.mT, out=QK2)
         values_1 = aside(embeddings, w.V1)
-        aside(values_1, w.O1, outputs_1)
+        aside(values_1, w.O1, out=outputs_1)
         OV2 = aside(w.V2, w.O2)
         queries_2 = aside(equal_rows, QK2)
-        aside(key_rows, OV2, outputs_2)
+        aside(key_rows, OV2, out=outputs_2)
         scores_2 = aside(key_rows, queries_2.mT)
         queries_1, keys_1 = embeddings @ w.Q1, embeddings @ w.K1
         return Tables(
@@ -416,22 +416,23 @@ class TableForward(Forward[OneHead, Tables]):
         # outputs = [equal_rows; key_rows OV2]
         g_equal_rows, g_outputs_2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
         g_OV2 = tables.key_rows.mT @ g_outputs_2
-        aside(g_OV2, w.O2.mT, grads.V2)
-        aside(w.V2.mT, g_OV2, grads.O2)
+        aside(g_OV2, w.O2.mT, out=grads.V2)
+        aside(w.V2.mT, g_OV2, out=grads.O2)
         # scores_2 = key_rows queries_2^T, queries_2 = equal_rows QK2
         g_key_rows = plus_product(g_outputs_2 @ tables.OV2.mT, g_scores_2, tables.queries_2)
         g_queries_2 = g_scores_2.mT @ tables.key_rows
         g_Q2_K2_T = self._scaled(tables.equal_rows.mT, g_queries_2)  # QK2 is Q2 K2^T / sqrt(d_head)
-        aside(g_Q2_K2_T, w.K2, grads.Q2)
-        aside(g_Q2_K2_T.mT, w.Q2, grads.K2)
+        aside(g_Q2_K2_T, w.K2, out=grads.Q2)
+        aside(g_Q2_K2_T.mT, w.Q2, out=grads.K2)
         g_equal_rows = plus_product(g_equal_rows, g_queries_2, tables.QK2.mT)
 
-        # outputs_1 = embeddings V1 O1
+        # key_rows = [embeddings; outputs_1], equal_rows = [outputs_1; E_= + P_=]
         g_embeddings, g_outputs_1 = self._rows_backward(g_key_rows, g_equal_rows)
-        aside(tables.values_1.mT, g_outputs_1, grads.O1)
+        # outputs_1 = embeddings V1 O1
+        aside(tables.values_1.mT, g_outputs_1, out=grads.O1)
         g_values_1 = g_outputs_1 @ w.O1.mT
-        aside(tables.embeddings.mT, g_values_1, grads.V1)
-        plus_product(g_embeddings, g_values_1, w.V1.mT)
+        aside(tables.embeddings.mT, g_values_1, out=grads.V1)
+        g_embeddings = plus_product(g_embeddings, g_values_1, w.V1.mT)
         self.kernels.join()
 
         # embeddings = [E; P]

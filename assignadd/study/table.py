@@ -33,8 +33,8 @@ CELL = "cell"  # the column with the label of a network's cell
 # As in `dynamics.phases`, for any number of operands.
 TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
 BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
-# Outcomes of a network other than `binds`, by name: the network has one if it reaches the level on all of these sets in
-# the final exam.
+# Outcomes of a network other than `binds`, by name: it has one if it reaches the threshold on all of these sets in the
+# final exam.
 OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "refines": (BANNED_SETS, THRESHOLD),
@@ -42,7 +42,7 @@ OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
     "follows 1 link": (("1-var 1 link",), THRESHOLD),  # of tasks with hops
     "follows 2 links": (("1-var 2 links",), THRESHOLD),
 }
-# Onsets, by name: the step from which a network stays at the level on all of these sets, as in `dynamics.phases`.
+# Onsets, by name: the step from which a network stays above the threshold on all of these sets (`dynamics.phases`).
 ONSETS = {
     "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "binding at": (TRAINED_SETS, THRESHOLD),
@@ -231,8 +231,8 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
     diverged = last["diverged_at"] is not None
     binds = curves.binds and not diverged if curves.has([BINDING_SET]) else None
     onset_steps = {}
-    for name, (sets, level) in ONSETS.items():
-        onset = skill_onset(curves, sets, level)
+    for name, (sets, threshold) in ONSETS.items():
+        onset = skill_onset(curves, sets, threshold)
         onset_steps[name] = None if onset is None else onset.step
     doubles, others = last.get(final_column("0-var doubles")), last.get(final_column("0-var neither order"))
     difference = None if diverged or doubles is None or others is None else doubles - others
@@ -240,7 +240,7 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
         "steps": last["step"],
         "diverged": diverged,
         "binds": binds,
-        **{name: _reaches(last, sets, level) for name, (sets, level) in OUTCOMES.items()},
+        **{name: _reaches(last, sets, threshold) for name, (sets, threshold) in OUTCOMES.items()},
         **onset_steps,
         "frequencies": last.get(final_column(FREQUENCIES)),
         "doubles minus others": difference,
@@ -248,8 +248,8 @@ def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
     }
 
 
-def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
-    """Whether a network reaches the level on all of these sets in its final exam, which is in its `last` row.
+def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], threshold: float) -> bool | None:
+    """Whether a network reaches the threshold on all of these sets in its final exam, which is in its `last` row.
 
     None where its task has none of the sets, False if it diverged.
     """
@@ -257,7 +257,7 @@ def _reaches(last: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bo
     accuracies = [accuracy for accuracy in exams if accuracy is not None]
     if not accuracies:
         return None
-    return last["diverged_at"] is None and min(accuracies) >= level
+    return last["diverged_at"] is None and min(accuracies) >= threshold
 
 
 def _early_values(study: Study, evaluations: polars.DataFrame) -> dict[str, Any]:

@@ -12,5 +12,5 @@ curves = Curves.of_columns({name: table[name].to_numpy() for name in table.colum
 phases = curves.phases
 print("adds from", phases.addition, "binds from", phases.binding, "first spike", phases.first_spike)
 for skill in (ADDITION, BINDING):
-    print(f"at least {skill.level:g} on {skill.set!r}; in the end {curves.accuracy[skill.set][-1]:.3f}")
+    print(f"at least {skill.threshold:g} on {skill.set!r}; in the end {curves.accuracy[skill.set][-1]:.3f}")
 print("binds in the end:", curves.binds, binds(networks_of(run, n=200)[0][0]))

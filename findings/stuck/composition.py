@@ -37,14 +37,14 @@ class Composition:
 
 def composition(curves: Curves, guess: float, guess_held_out: float) -> Composition:
     """The residuals of the product along training; the guesses are the accuracies without names."""
-    adds = np.maximum.accumulate(curves.accuracy[ADDITION.set]) >= ADDITION.level
+    adds = np.maximum.accumulate(curves.accuracy[ADDITION.set]) >= ADDITION.threshold
     used = (curves.accuracy[LITERALS] > 0) & adds
     literals, adding, one, held_out = (curves.accuracy[name][used] for name in NEEDED)
     binding = one / literals
     share = np.clip((binding - guess) / (1 - guess), 0, 1)
     return Composition(
         one_variable=one,
-        bound=np.flip(np.logical_and.accumulate(np.flip(one >= BINDING.level))),
+        bound=np.flip(np.logical_and.accumulate(np.flip(one >= BINDING.threshold))),
         held_out=held_out - adding * binding,
         held_out_guessing=held_out - (adding * share + guess_held_out * (1 - share)),
     )

@@ -89,7 +89,7 @@ def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     ]  # variants have no onset of their own
     assert set(onsets) == {*shares, *(name for name in columns if name.endswith((" first", " second")))}
     assert {name.split(" (")[0] for name in shares} == {
-        m.name.split(" (")[0] for m in MEASURES if m.level is not None and re.search(OTHER_LAYERS, m.name) is None
+        m.name.split(" (")[0] for m in MEASURES if m.threshold is not None and re.search(OTHER_LAYERS, m.name) is None
     } - {"accuracy {variable} {slot}"}
 
 

@@ -37,7 +37,7 @@ def test_labels_are_distinct_and_plain(names):
 
 
 def test_the_paper_has_seven_measures():
-    assert len([m for m in MEASURES if m.paper]) == 7 and all(m.panel and m.level for m in MEASURES if m.paper)
+    assert len([m for m in MEASURES if m.paper]) == 7 and all(m.panel and m.threshold for m in MEASURES if m.paper)
 
 
 def test_an_unknown_column_is_an_error():

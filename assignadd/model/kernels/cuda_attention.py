@@ -66,7 +66,7 @@ class CudaAttention(TensorKernels):
         return like.new_empty(M, width, B).mT
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        """Attention of layer 1, by the program `patterns`."""
+        """Attention of layer 1, by the program `patterns`, which also fills the first H C + 1 columns of `usage`."""
         stored_tokens = _tokens(tokens)
         M, T, B = stored_tokens.shape
         if B * max(self.n_used, self.H * T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
@@ -74,21 +74,22 @@ class CudaAttention(TensorKernels):
         if not usage.mT.is_contiguous():
             raise ValueError("usage has another order in memory than that of `matrix`")
         attention = scores.new_empty(M, self.H, T, T, B)
-        # Sequences of a block, a multiple of LANES: as many as share a copy of the table, but fewer where some
+        # Sequences of a block, in groups of LANES: as many as share a copy of the table, but fewer where some
         # processors would have no block.
-        at_once_if_all_are_busy = M * self.H * B // (LANES * self._processors)
-        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, at_once_if_all_are_busy))
+        groups_per_processor = M * self.H * B // (LANES * self._processors)
+        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, groups_per_processor))
         blocks = math.ceil(B / n_sequences)
         memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M * self.H)
         self._launch("patterns", grid, T, memory, scores.contiguous(), stored_tokens, attention, usage, B, n_sequences)
         return attention.movedim(-1, 1)  # (M, B, H, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention of layer 2 and the scores of copies, by the program `attend`."""
+        """Attention of layer 2 and scores of copies, by the program `attend`, which also fills the rest of `usage`."""
         stored_tokens = _tokens(tokens)
         attention_2, copied_scores = self._memory_for_positions(stored_tokens, scores)
         inputs = _in_memory(scores), stored_tokens, _in_memory(attention_1)
-        self._over_sequences("attend", 1 + self.H, *inputs, copied_scores, attention_2, usage)
+        outputs = copied_scores, attention_2, usage
+        self._over_sequences("attend", 1 + self.H, *inputs, *outputs)
         return attention_2.movedim(-1, 1), copied_scores.movedim(-1, 1)
 
     def _memory_for_positions(self, tokens: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +110,7 @@ class CudaAttention(TensorKernels):
         """
         stored_tokens, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
         g_of_rows = self.matrix(tokens, n_rows, g_usage)
-        g_position_scores, g_passed_on = self._memory_for_positions(stored_tokens, g_usage)  # the program fills both
+        g_position_scores, g_passed_on = self._memory_for_positions(stored_tokens, g_usage)
         inputs = _in_memory(g_usage), stored_tokens, _in_memory(attention_1), _in_memory(attention_2)
         outputs = g_position_scores, g_passed_on, g_of_rows
         self._over_sequences("attend_backward", 1 + self.H, *inputs, *outputs)
@@ -145,8 +146,8 @@ class CudaAttention(TensorKernels):
     def _over_sequences(self, name: str, parts: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
         """Launches a program whose blocks have a warp for each position of 32 sequences.
 
-        In each block `spread` adds up `parts` kinds of rows at once, and gets memory for each: 1 + H for the sources of
-        layer 2's keys, 0 where the program does not call it.
+        Its arguments are `first`, the tokens, `arrays` and B. In each block `spread` adds up `parts` kinds of rows at
+        once, and gets memory for each: 1 + H for the sources of layer 2's keys, 0 where the program does not call it.
         """
         M, T, B = tokens.shape
         memory, grid = parts * self._spread_memory, (math.ceil(B / LANES), M * self.H, 1)

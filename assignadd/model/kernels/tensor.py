@@ -82,11 +82,11 @@ class TensorKernels:
         self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)  # keys after the query
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b."""
+        """a @ b, written into `out` if there is one."""
         return torch.matmul(a, b, out=out)
 
     def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """total + a @ b, written over `total`."""
+        """Adds a @ b to `total`, and returns it."""
         return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
 
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
@@ -230,9 +230,10 @@ class TensorKernels:
         diverged_at: Int[Tensor, " M"],
         count: Int[Tensor, ""],
     ) -> None:
-        """AdamW update number `count` (Loshchilov and Hutter, 2019) of the models whose loss has always been finite.
+        """Makes AdamW update number `count` (Loshchilov and Hutter, 2019) of the weights `flat` and of their `moments`.
 
-        Where the loss is not finite for the first time, this step, `count` - 1, replaces -1 in `diverged_at`.
+        A model whose `loss` is not finite, now or earlier, is left unchanged. At the first time this step, `count` - 1,
+        replaces -1 in `diverged_at`.
         """
         if flat.device.type == "cpu":
             fused_adamw(flat, grad, moments, loss, diverged_at, count)

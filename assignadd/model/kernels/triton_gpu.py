@@ -49,7 +49,7 @@ class TritonKernels(CudaAttention):
         return self._product(a, b, out) if self._is_large(a, b) else super().product(a, b, out)
 
     def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """total + a @ b, written over `total`."""
+        """Adds a @ b to `total`, and returns it."""
         return self._product(a, b, total, total, "add") if self._is_large(a, b) else super().plus_product(total, a, b)
 
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def product(
     a_model, a_row, a_k, b_model, b_k, b_column, out_model, out_row, out_column,
     END: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """A tile of a (rows, depth) @ b (depth, columns) of one model, and what follows in the same pass over memory.
+    """Writes to `out` a tile of a (rows, depth) @ b (depth, columns) of one model, and what follows in the same pass.
 
     END is `relu`, `add` (plus `other`), `gate` (zero where `other` is not positive) or empty; `other` has the strides
     of `out`. `a_model`, `a_row`, `a_k` and the like are strides: by how many numbers the next model, row or column lies
@@ -213,7 +213,7 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, WIDTH: tl.constexp
 def adamw(
     flat, grad, mean, square, rate, decay, coefficients, betas, losses, diverged_at, count, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Update number `count` of BLOCK of one model's P weights, as `TensorKernels.adamw` says.
+    """Makes update number `count` of BLOCK of one model's P weights, as `TensorKernels.adamw` says.
 
     The other arguments are the fields of `Moments`, which describes them.
     """

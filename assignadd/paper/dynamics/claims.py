@@ -110,7 +110,7 @@ def sequences_evaluated(network: Network, sets: Sequence[str]) -> int:
 def recorded(network: Network, sets: Sequence[str], step: int) -> Measured:
     """The mean accuracy on these sets at the last evaluation up to a step."""
     curves = curves_of(network)
-    accuracy = float(curves.mean(sets)[curves.steps <= step][-1])
+    accuracy = float(curves.mean(sets)[curves.steps <= step][-1])  # there is one: the first evaluation is at step 0
     n = sequences_evaluated(network, sets)
     return Measured.share(round(accuracy * n), n, "sequences")
 

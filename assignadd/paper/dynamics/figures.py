@@ -194,7 +194,7 @@ class LateData(FigureData):
     slot: str
     letters: list[str]
     spike: np.ndarray  # (2,): the checkpoints just before and just after it
-    ends: np.ndarray  # (2,): the checkpoints before and after the rise, which (c) compares
+    ends: np.ndarray  # (2,): the checkpoints before and after the rise, which panel (c) compares
     asked: np.ndarray  # (checkpoints, V): the QK1 score of `=` for each variable, (E_= + P_=) QK1 E_v
     accuracy: np.ndarray  # (checkpoints,): sums with the variable in its slot
     twice_banned_steps: np.ndarray
@@ -226,7 +226,7 @@ def late_data(network: Network) -> LateData | Absent:
         twice_banned_steps, twice_banned = curves.steps[:0], np.zeros(0)
     stack = network.checkpoints(steps.tolist())
     other_letters = [letter for letter in task.variables if letter != late.variable]
-    compared = sorted([late.variable, *other_letters[:4]])  # the variables in (c)
+    compared = sorted([late.variable, *other_letters[:4]])  # the variables in panel (c)
     parts = qk1_equals_parts(network.checkpoints(ends)).numpy(force=True)  # (2, 2, V)
     return LateData(
         steps=steps, variable=late.variable, slot=late.slot, letters=list(task.variables),
@@ -239,8 +239,8 @@ def late_data(network: Network) -> LateData | Absent:
 
 
 def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
-    """The steps that figure `late` shows: those of `steps` around a spike, thinned, and those of (c), `ends`."""
-    # At least two checkpoints on either side, however far.
+    """The steps that figure `late` shows: those of `steps` around a spike, thinned, and the `ends` of its panel (c)."""
+    # Within AROUND of the spike's own two checkpoints, and in any case one more on either side.
     i_before, i_after = np.searchsorted(steps, [spike.before, spike.after])
     first = min(spike.before - AROUND, steps[max(0, i_before - 1)])
     last = max(spike.after + AROUND, steps[min(len(steps) - 1, i_after + 1)])
@@ -250,7 +250,7 @@ def window(steps: np.ndarray, spike: Spike, ends: Sequence[int]) -> np.ndarray:
 
 
 def late_caption(data: LateData) -> str:
-    """How score, term and accuracy of the late variable change between the checkpoints that (c) compares, in words."""
+    """How score, term and accuracy of the late variable change between the two checkpoints of panel (c), in words."""
     v = data.letters.index(data.variable)
     i_ends = np.searchsorted(data.steps, data.ends)  # the indices of the two checkpoints
     score, accuracy = data.asked[i_ends, v], data.accuracy[i_ends]  # (2,) each
@@ -305,7 +305,7 @@ def draw_late(data: LateData, figure: Figure) -> None:
 
 
 def _draw_parts(panels: list[Axes], data: LateData) -> None:
-    """Draws (c): heat maps of the two parts of the scores, before and after, on one scale; the late variable boxed."""
+    """Draws panel (c): heat maps of both parts of the scores, before and after, on one scale; late variable boxed."""
     largest = float(np.abs(data.parts).max())
     v = data.compared.index(data.variable)
     for axes, when, step, parts in zip(panels, ("before", "after"), data.ends, data.parts, strict=True):

@@ -344,7 +344,7 @@ def rise_above_others(network: Network, steps: Steps) -> Measured:
 
 
 def path_rise(network: Network, steps: Steps) -> Measured:
-    """The change, across the spike, of the late variable's term of a QK2 score (`qk2_path_terms`, figure late d)."""
+    """The change, across the spike, of the late variable's term of a QK2 score (`qk2_path_terms`)."""
     late = late_of(network)
     v = network.config.task.variables.index(late.variable)
     terms = qk2_path_terms(network.checkpoints(steps))  # (2, 2, V): before and after; slot; variable

@@ -54,11 +54,13 @@ def _exact(name: str, claim: str, paper: str, value: float, holds: bool, rule: s
 
 def _on_the_theorem(s: Setting) -> list[Record]:
     """The records on the theorem's update: its largest term, and the bound on its remainder."""
+    # Of a check, `attenuation` is the norm of the theorem's other displayed term (that of the memory is MEMORY_NORM),
+    # and `constant` is the remainder's norm over V (1/N + 1/T + T alpha).
     at_these_sizes = theorem.check(s)
     asymptotic = theorem.check(Setting(N=997, T=1 << 16, V=s.V, alpha=1e-12))  # N, T >> V and V T alpha << 1
     constants = theorem.constants_over_beta(s.V)  # by T
-    small_T = max(constant for T, constant in constants.items() if T <= 256)
-    large_T = max(constant for T, constant in constants.items() if T > 256)
+    constant_at_small_T = max(constant for T, constant in constants.items() if T <= 256)
+    constant_at_large_T = max(constant for T, constant in constants.items() if T > 256)
     grid_constant = max(checked.constant for checked in theorem.grid_checks())
     return [
         _exact("memory-dominates",
@@ -77,8 +79,9 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             "1/T + T alpha).",
             "theorem C.1: remainder O_inf(V (1/N + 1/T + T alpha)) if beta is such that rho_1 = Theta(1) and rho_2 = "
             "Theta(1/T)",
-            value=max(small_T, large_T), holds=large_T <= small_T,
-            rule=f"the largest constant at T > 256 is no larger than at T <= 256 ({large_T:.3g} and {small_T:.3g})",
+            value=max(constants.values()), holds=constant_at_large_T <= constant_at_small_T,
+            rule="the largest constant at T > 256 is no larger than at T <= 256 "
+            f"({constant_at_large_T:.3g} and {constant_at_small_T:.3g})",
             comment=f"Largest constant over T = {', '.join(map(str, constants))}, over (N, alpha) = "
             f"{' and '.join(map(str, theorem.EXTREMES))}, and over the beta on a grid with rho_1 >= 1/{FACTOR:g} and "
             f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}."),
@@ -87,7 +90,7 @@ def _on_the_theorem(s: Setting) -> list[Record]:
             "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
             value=grid_constant, holds=grid_constant < ORDER_ONE,
             rule=f"the constant is below {ORDER_ONE:g}",
-            comment=f"Least constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha "
+            comment=f"Largest constant over {len(theorem.grid_checks())} settings (N to 199, T to 256, V to 12, alpha "
             "1e-6 to 0.1) in the row-sum norm."),
     ]  # fmt: skip
 
@@ -167,9 +170,9 @@ def _on_the_assumptions(s: Setting) -> list[Record]:
     # The second operand, the constant, is at position T - 2, counted from 0.
     on_constant = min(float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1))
     # The power of T with which T sigma_pad grows at beta = log T; sigma_pad, the attention to a PAD, is rho_3.
-    short = replace(s, T=16, beta=None)
-    long = replace(s, T=256, beta=None)
-    growth = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
+    at_T_16 = replace(s, T=16, beta=None)
+    at_T_256 = replace(s, T=256, beta=None)
+    growth = math.log(16 * at_T_16.rho_3 / (256 * at_T_256.rho_3)) / math.log(16 / 256)
     # With e^beta = sqrt T, the attention to PADs is of order 1/T.
     N = max(199, s.V)  # V is at most N
     at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))

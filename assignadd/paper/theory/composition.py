@@ -155,13 +155,13 @@ def _at_beta(s: Setting) -> BetaPoint:
     """The theorem's bound and the accuracies after the stated and the balancing step, at the beta of `s`."""
     most = most_assignments(s)
     length = balancing_length(s)
-    sigma = attention_with(s, after_step(s), most)  # position 0 has the right assignment, position 1 another one
+    attention = attention_with(s, after_step(s), most)  # position 0 has the right assignment, position 1 another one
     return BetaPoint(
         check=check(s),
         stated=_accuracies(s, 1.0),
         length=length,
         balanced=Accuracies(math.nan, math.nan) if length is None else _accuracies(s, length),
-        preference=float(sigma[0] / sigma[1]) if most > 1 else math.nan,
+        preference=float(attention[0] / attention[1]) if most > 1 else math.nan,
     )
 
 

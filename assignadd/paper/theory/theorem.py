@@ -230,7 +230,10 @@ def remainder(s: Setting) -> Tensor:
 
 @dataclass(frozen=True)
 class Check:
-    """Theorem C.1 at one setting: the infinity norms (largest row sums) of its remainder and of `attenuation`."""
+    """Theorem C.1 at one setting: the infinity norms (largest row sums) of its remainder and of `attenuation`.
+
+    That is the term that it displays beside `memory`, whose own norm is MEMORY_NORM.
+    """
 
     s: Setting
     remainder: float
@@ -248,7 +251,7 @@ class Check:
 
 
 def check(s: Setting) -> Check:
-    """The sizes of the theorem's terms at this setting."""
+    """The norms of the theorem's `remainder` and `attenuation` at this setting."""
     remainder_norm = float(remainder(s).abs().sum(1).max())
     attenuation_norm = float(attenuation(s).abs().sum(1).max())
     return Check(s, remainder_norm, attenuation_norm)
@@ -269,7 +272,7 @@ def constants_over_beta(V: int) -> dict[int, float]:
     quarters = [i / 4 for i in range(1, 60)]
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
-        betas = [beta for beta in quarters if Setting(T=T, beta=beta).meets_conditions]
+        betas = [beta for beta in quarters if Setting(T=T, beta=beta).meets_conditions]  # not empty for any T
         settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]  # V <= N
         constants[T] = max(check(s).constant for s in settings)
     return constants
