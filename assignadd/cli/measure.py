@@ -16,6 +16,7 @@ from assignadd.cli.screen import Column, Output, Printing, Table, by_model, colu
 from assignadd.cli.train import note_undefined_measures
 from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
+from assignadd.dynamics.curves import LASTING
 from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _phases_table(networks: Sequence[Network]) -> Table:
 
 
 def _onset_table(networks: Sequence[Network]) -> Table:
-    """A row for each curve of each network: the step from which it stays at its level or above."""
+    """A row for each curve of each network: the step from which it stays at its threshold (`level`) or above."""
     table_columns = [
         *(Column(name, only="data") for name in ("run", "seed", "curve")), Column("label", "curve"),
         Column("threshold", "level", "g"), Column("lasting", only="data"), Column("onset", none="never"),
@@ -265,11 +266,10 @@ def _onset_table(networks: Sequence[Network]) -> Table:
     rows = []
     for network in networks:
         for onset in onsets_of(network):
-            curve_and_level = (onset.curve, onset.label, onset.threshold, onset.lasting)
+            curve_and_threshold = (onset.curve, onset.label, onset.threshold, onset.lasting)
             measured = (onset.onset, onset.low, onset.high, onset.n)
-            rows.append((network.name, network.seed, *curve_and_level, *measured))
-    lasting = onsets_of(networks[0])[0].lasting  # the same for all curves
-    title = f"onset: at its level or above from here on, for {lasting:,} steps or to the end"
+            rows.append((network.name, network.seed, *curve_and_threshold, *measured))
+    title = f"onset: at its level or above from here on, for {LASTING:,} steps or to the end"
     caption = (
         "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have "
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."

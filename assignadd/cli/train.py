@@ -69,7 +69,7 @@ def train_on_screen(
 
     if config.record.measure_every:  # 0: nothing is measured in training
         note_undefined_measures(config)
-    function = None if observe is None else function_named(observe)[0]
+    function = None if observe is None else function_named(observe)[0]  # without its file
     with showing_training(out.name, config.optim.steps, config.task) as listener:
         run = api.train(config, seeds, out, device, threads, listener, observe=function)
     for member, step in zip(run.members, run.diverged_at, strict=True):

@@ -278,7 +278,7 @@ def validate(config: Config) -> None:
 
 
 def _check_files(config: Config) -> None:
-    """Raises a ConfigError for a changed setting that means nothing for a task or a network of the user's own."""
+    """Raises a ConfigError for a network file that is none, and for settings without meaning beside the user's own."""
     task_file, network_file = config.task.file, config.model.file
     if task_file is not None:
         for name in ("optim.literals_from", "optim.slot_score", "record.measure_every"):
@@ -315,7 +315,7 @@ def require_built_in(config: Config, command: str) -> None:
 
 
 def _check_model(model: Model) -> None:
-    """Raises a ConfigError for MLP widths that do not fit the layers, or if `direct_path` needs a missing MLP."""
+    """Raises a ConfigError for MLP widths that are none or do not fit the layers, or if `direct_path` lacks its MLP."""
     widths = model.d_mlp
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
         one_each = f"a tuple with one width or None for each of the {model.n_layers} layers"
@@ -346,7 +346,7 @@ def _check_schedules(config: Config) -> None:
 
 
 def _check_start(config: Config) -> None:
-    """Raises a ConfigError for a text that names no network, and for a part or an MLP that the model does not have."""
+    """Raises a ConfigError for a name of no network, a part or an MLP that is missing, or a part from no network."""
     start = config.start
     for name, network in (("start.network", start.network), ("start.part_from", start.part_from)):
         match = NETWORK.fullmatch(network) if isinstance(network, str) else None

@@ -115,7 +115,6 @@ class Task:
     """Whether held_out_distance counts along a random order of the numbers: each is in as many held-out pairs."""
     doubles_weight: int = ranged(1, 1, 64, added_later=True, per_model=True)
     """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
-
     random_padding: bool = setting(True, added_later=True)
     """Whether padding is before, between and after the assignments, at random; if not, all of it is before them."""
     file: TaskFile | None = setting(None, added_later=True, from_file=True)  # noqa: RUF009
@@ -262,7 +261,7 @@ def _check_operation(task: Task) -> None:
 
 
 def _check_sizes(task: Task) -> None:
-    """Raises a ConfigError where assignments do not fit the sequence, or tuples of numbers are too many or too few."""
+    """Raises a ConfigError for sizes that do not fit each other, and for settings of pairs without two operands."""
     V, most = task.n_vars, task.max_assignments  # `most` assignments in a sequence
     n_tuples = math.prod(task.tuples)
     least_fraction = math.ceil(1e6 / n_tuples) / 1e6  # 1 / n_tuples, rounded up to six digits

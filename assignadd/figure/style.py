@@ -224,7 +224,7 @@ def box_legend(fig: Figure, named: Sequence[tuple[str, str]], columns: int) -> N
 
 def thinned(n: int, most: int) -> range:
     """The indices of `n` rows, all of them or every second, fifth and so on, so that at most `most` are left."""
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step)
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step)  # 100 is enough for any task
     return range(0, n, step)
 
 

@@ -45,7 +45,7 @@ def set_accuracies(
     for model, config, seen_of_model in zip(stack, configs, seen, strict=True):
         exam = Exam([config], seen_of_model[None], sets, n)
         accuracies = {}
-        for name, share in exam.accuracies(model)[0].items():
+        for name, share in exam.accuracies(model)[0].items():  # of the only model
             n_pairs = _sampled_pairs(n, by_name[name], seen_of_model)
             n_independent = n_pairs or n  # sequences that add the same pair are not independent
             accuracies[name] = Accuracy(share, n, wilson(share * n_independent, n_independent), n_pairs)
@@ -119,7 +119,7 @@ def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) ->
     # Exams are counted from the end: `n_later` is the number of steps after this one.
     for n_later, step in zip(reversed(range(len(steps))), steps, strict=True):
         exam = end_exam([network.config], network.seen[None], sets, n, n_later, first)
-        for name, share in exam.accuracies(network.stack_at(step))[0].items():
+        for name, share in exam.accuracies(network.stack_at(step))[0].items():  # of the only model
             shares.setdefault(name, []).append(share)
     pairs = {evalset.name: _sampled_pairs(n, evalset, network.seen) for evalset in sets}
     return {name: EndAccuracy(tuple(of_set), n, pairs[name]) for name, of_set in shares.items()}

@@ -39,7 +39,7 @@ def numbers_of(function: Function, stack: Stack, configs: Sequence[Config], seen
     """For each model of a stack, the numbers that a function of the user's returns, by column.
 
     A function with several parameters without defaults is called with (stack, configs, seen), any other with the stack
-    alone. A function may also return such a list of dicts.
+    alone. A function may also return such a list of dicts; for anything else this raises a ConfigError.
     """
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     result = function(stack, configs, seen) if len(required) > 1 else function(stack)

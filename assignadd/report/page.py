@@ -90,7 +90,7 @@ class Picture:
     """The addresses of its files, which the page links to."""
 
     def html(self) -> str:
-        """A section: title, what to look for and links to the files; beside them the picture.
+        """A section: title, what to look for and, if there is a picture, links to its files; beside them the picture.
 
         The SVG is a data address, so that its markup cannot become part of the page.
         """

@@ -254,16 +254,17 @@ class Writer(Run):
             self.manifest.write(self.path)
 
     def _discard_unlisted_states(self) -> None:
-        """Removes files of states that the manifest does not list: a kill came before they were listed, or removed.
+        """Removes files of states that the manifest does not list.
 
-        A file without a step, or with another than its name says, is not ours, and stays.
+        A commit was killed before it listed a new one, or before it removed an old one. A file that cannot be read, or
+        that has no step or another than its name says, is not ours, and stays.
         """
         for path in (self.path / STATES).glob("*.safetensors"):
             name = f"{STATES}/{path.name}"
             if name not in self.manifest.files:
                 with contextlib.suppress(RunError):
                     data = read_regular(self.path, name, most=self._most_bytes(name))
-                    step = decode_tensors(data, name).get("step", torch.empty(0)).tolist()
+                    step = decode_tensors(data, name).get("step", torch.empty(0)).tolist()  # [] if it has none
                     if str(step).zfill(8) == path.stem:
                         atomic.discard(path)
 
@@ -314,7 +315,7 @@ def _create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, st
 
 
 def _check_same(run: Run, settings: tuple[Config, Sequence[Member]], seen: Tensor, sources: Mapping[str, str]) -> None:
-    """Raises a RunError if a run has other settings, another split or other sources than these: it cannot go on."""
+    """Raises a RunError if a run has other settings, sources or another split than these, or folders that are links."""
     if run.manifest.sources != sources:
         kind = "imported from other files" if run.manifest.sources else "trained, not imported"
         raise RunError(f"{run.path} holds a run that was {kind}; choose another --out")

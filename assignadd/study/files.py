@@ -59,7 +59,7 @@ def read_study(study: Study, folder: Path) -> StudyTable:
         raise UserError(f"no table of the study {study.name} in {folder}: {error}") from error
 
 
-loaded_studies = lru_cache(maxsize=16)(studies_in)
+loaded_studies = lru_cache(maxsize=16)(studies_in)  # loads each file once
 
 
 def observe_in_file(path: Path, study: str, configs: Sequence[Config], seen: Tensor) -> Observe:

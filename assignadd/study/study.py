@@ -241,7 +241,7 @@ class Study:
     """Numbers of each network whose medians the summary shows."""
 
     def __post_init__(self) -> None:
-        """Checks, before anything is trained, that the questions are about cells and columns of this study."""
+        """Puts the user's task and network into `base`, and checks final exam, cells and what is asked of them."""
         object.__setattr__(self, "base", with_files(self.base, self.task, self.network))  # the dataclass is frozen
         if not self.base.record.final_sequences:
             example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"

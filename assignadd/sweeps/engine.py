@@ -178,7 +178,8 @@ def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str,
                         report(place, jobs[place].config.optim.steps)
                     else:
                         running.append(_start(place, jobs[place], device, free_slots.popleft()))
-                ready = wait([worker.pipe for worker in running], timeout=POLL_SECONDS)  # sent a result, or died
+                # The pipes of the processes that have sent a result, or died.
+                ready = wait([worker.pipe for worker in running], timeout=POLL_SECONDS)
                 for worker in [worker for worker in running if worker.pipe in ready]:
                     running.remove(worker)
                     free_slots.append(worker.slot)
@@ -254,10 +255,9 @@ class _Worker:
 def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
     """A new process that trains a job, on the GPU of its slot if the device is a GPU; `place` is the job's in the list.
 
-    For a CPU it is forked where the system can: it then has what the user's script or notebook defined. A GPU does not
-    survive a fork: there, or where the system cannot fork, it is spawned: it begins anew, and is sent the job. It is
-    kept from running the user's script first, which would start more processes, and from importing modules of the
-    working folder.
+    For a CPU it is forked where the system can: it then has what the user's script or notebook defined. Otherwise, as
+    for a GPU, which does not survive a fork, it is spawned: it begins anew, and is sent the job. It is then kept from
+    running the user's script first, which would start more processes, and from importing modules of the working folder.
     """
     context: Any = get_context("fork" if device == "cpu" and can_fork() else "spawn")
     receiving_end, sending_end = context.Pipe(duplex=False)
@@ -407,9 +407,10 @@ def _import_ray(for_this_machine: bool) -> Any:
         raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
     # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if for_this_machine:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
+    if for_this_machine:
+        # Without this, Ray takes 127.0.0.1 to mean the address at which other machines reach this one.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    # Ray leaves CUDA_VISIBLE_DEVICES unchanged for tasks without a GPU, and does not print a line about it.
+    # With 0, Ray leaves CUDA_VISIBLE_DEVICES unchanged for tasks without a GPU, and prints no warning about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")

@@ -66,7 +66,7 @@ class Sweep:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
         check_members(self.config, self.cells)  # before anything is trained
         if len(set(self.cells)) < len(self.cells):
-            twice = Counter(self.cells).most_common(1)[0][0]
+            [(twice, _)] = Counter(self.cells).most_common(1)
             raise ConfigError("cells", twice, "every combination of settings and seed once")
 
     @property
@@ -102,6 +102,7 @@ def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Mem
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of these values of settings, each by the names of the settings."""
     return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
 
 
@@ -258,6 +259,7 @@ def _check_starts(config: Config, members: Sequence[Member]) -> None:
 
 
 def _folder_name(config: Config, members: Sequence[Member]) -> str:
+    """The name of the folder of a new run, with a hash of its settings."""
     return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
 
 

@@ -29,7 +29,7 @@ def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[i
     slots = [range(task.n_vars) if (kind >> slot) & 1 else [LITERAL] for slot in range(task.operands)]
     n_variables = kind.bit_count()
     different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == n_variables]
-    # Every choice is returned if `n_banned` is None, and else those with this count.
+    # Every choice is returned if `n_banned` is None, otherwise those with this count.
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
 
 

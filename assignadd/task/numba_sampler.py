@@ -130,7 +130,7 @@ def draw_sequences(steps, first_row, n_rows, seeds, law, chains, tokens, labels)
 
 @compiled
 def fill_words(seed, stream, step, first_row, n_rows, words):
-    """Fills the random words of consecutive rows, as `randomness.words`: Philox4x32-10.
+    """Fills `words` with the random words of consecutive rows, as `randomness.words`: Philox4x32-10.
 
     This is a separate loop so that the processor can overlap the long chains of dependent operations of several rows.
     """

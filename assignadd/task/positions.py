@@ -173,7 +173,7 @@ class Positions:
         return position == self.position(str(place))[:, None]
 
     def position(self, role: str) -> Int[Tensor, " B"]:
-        """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""
+        """The position of the token with one of SINGLE_ROLES; -1 if there is none (as of a literal's variable)."""
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])

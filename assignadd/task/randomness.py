@@ -140,7 +140,7 @@ class Digits:
     def below(self, bound: Tensor | int) -> Tensor:
         """The next draw: a uniform integer in 0..bound-1 for every row."""
         new_word = next(self._new_words)
-        if new_word:  # else what remains of the word of the last draw
+        if new_word:  # 0 stands for what remains of the word of the last draw
             self._word = self._words[new_word]
         drawn, self._word = digit(self._word, bound)
         return drawn

@@ -93,7 +93,7 @@ def _assigned(tokens: Sequence[int], task: Task) -> Iterator[tuple[int, int]]:
     """The variable and the right side, a number or a variable, of each assignment."""
     prefix = iter(tokens[: task.prefix])
     for token in prefix:
-        if Vocabulary(task).is_variable(token):  # else a PAD
+        if Vocabulary(task).is_variable(token):  # any other token here is a PAD
             yield token, next(prefix)
 
 

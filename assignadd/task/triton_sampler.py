@@ -151,9 +151,10 @@ def with_chains(
         group_at = tl.where(slot_column == i, there[:, None], group_at)
 
     # The assignments in their order. From the n-th on they are written to where the addition overwrites them.
-    so_far_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)  # how many assignments of each group there are so far,
-    last_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)  # its last variable,
-    rebound_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)  # and where the one begins that does not count
+    # Of each group: its number of assignments so far, its last variable, and where the one begins that does not count.
+    so_far_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    last_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    rebound_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
     n_new = zero  # distractors' variables that are used
     for i in tl.static_range(MOST):
         value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * GROUPS + MOST + i])
@@ -190,7 +191,7 @@ def draw_sequences(
     SLOTS: tl.constexpr, PER_VARIABLE: tl.constexpr, GROUPS: tl.constexpr, GROUP_COLUMNS: tl.constexpr,
     HOPS: tl.constexpr, REBINDING: tl.constexpr, LINKS: tl.constexpr, REBOUND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Stores a block of the sequences of one step and model, as `Sampler._assemble` assembles them.
+    """Stores a block of sequences of one step and model in `tokens` and `labels`, as `Sampler._assemble` makes them.
 
     NEW_WORDS[i] is the random word that draw i begins; 0 if it uses what the last draw left. The draws are in the order
     of `Sampler._bounds`: the number of assignments, K slots (none with chains), the choice of operands, their values,

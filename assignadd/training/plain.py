@@ -56,7 +56,7 @@ class PlainTransformer(nn.Module):
         self.layers = nn.ModuleList(PlainLayer(model, width) for width in model.d_mlp)
         self.norm = _norm(model)
         self.unembedding = nn.Linear(model.d_model, sizes.n_answers, bias=model.biases)
-        self.direct_path = model.direct_path
+        self.direct_path = model.direct_path  # whether the unembedding also reads what is before the last MLP
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(tokens) + self.position  # (B, T, d)

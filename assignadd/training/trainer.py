@@ -122,7 +122,7 @@ class Group:
         if isinstance(gradient, TensorGradient):
             if self._rates.change:
                 self._rates.write(self.step, self.moments)
-            self.loss.copy_(gradient(batch))
+            self.loss.copy_(gradient(batch))  # which also writes `gradient.flat`
             self.step.add_(1)  # AdamW reads the number of updates, this one included
             gradient.kernels.adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
         else:
@@ -132,7 +132,10 @@ class Group:
             self._frozen.restore(self.step, self.stack.flat, weights_before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call; the caller adds n to `self.step`."""
+        """Takes a step with each of these batches, (n, 1, B, T), in one call; the caller adds n to `self.step`.
+
+        It changes weights and moments, and writes `self.loss` and `self.diverged_at`.
+        """
         first = int(self.step)
         rates = self._rates(torch.arange(first, first + len(batches.tokens)))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)

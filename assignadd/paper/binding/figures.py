@@ -118,12 +118,12 @@ def _expected_edges(task: Task, tokens: torch.Tensor) -> np.ndarray:
     They are masks over query and key, explained in `AttentionData`.
     """
     T = tokens.shape[1]
-    positions = roles(task, tokens)
-    numbers = positions.assigned[0].nonzero()[:, 0].numpy()
+    role = roles(task, tokens)
+    numbers = role.assigned[0].nonzero()[:, 0].numpy()
     edges = np.zeros((3, T, T), dtype=bool)
     edges[0, T - 1, list(operand_slots(task))] = True
     edges[1, numbers, numbers - 1] = True
-    edges[2, T - 1, positions.value_positions[0].numpy()] = True
+    edges[2, T - 1, role.value_positions[0].numpy()] = True
     return edges
 
 
