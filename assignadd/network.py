@@ -104,7 +104,8 @@ class Network:
 def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Network], list[str]]:
     """Every model of a run at a step (by default the last checkpoint), and a note for each that is left out.
 
-    A model that diverged is left out; a run of which none is left is an error.
+    A model that diverged is left out. It is an error if none is left, if the task or the network is the user's own, or
+    if the task has other than two operands.
     """
     require_built_in(run.config, "what is measured here")
     if run.config.task.operands != 2:

@@ -225,7 +225,7 @@ class Forward(Generic[A, R]):
         return tables
 
     def _attention_backward(self, w: Weights, activations: A, g_resid: Tensor, grads: Weights) -> None:
-        """Writes the gradients of the weights of attention and embeddings, from that of `resid_mid`, (..., B, d)."""
+        """Writes the gradients of the weights of attention and embeddings into `grads`, from that of `resid_mid`."""
         raise NotImplementedError
 
     def _write_embeddings(self, w: Weights, embeddings: Tensor, constant: Tensor) -> None:
@@ -398,7 +398,7 @@ class TableForward(Forward[OneHead, Tables]):
     def _tables_backward(
         self, w: Weights, tables: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
-        """Writes the gradients of the weights of attention and embeddings from those of the tables.
+        """Writes the gradients of the weights of attention and embeddings into `grads`, from those of the tables.
 
         All are complete when it returns. `g_scores_1` may still be computed aside when it is called, the others not.
         """

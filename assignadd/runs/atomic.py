@@ -26,7 +26,7 @@ AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write(path: Path, data: bytes | IO[bytes]) -> None:
-    """Make `path` a file with these bytes, or those of a file; a file that is there is replaced whole, or not at all.
+    """Makes `path` a file with these bytes, or those of a file; a file that is there is replaced whole, or not at all.
 
     The bytes go into a temporary file beside it, which is synced and renamed to `path`; then the directory is synced.
     """
@@ -59,7 +59,7 @@ def write(path: Path, data: bytes | IO[bytes]) -> None:
 
 
 def append(path: Path, committed: int, data: bytes) -> None:
-    """Write bytes after the first `committed` bytes of a file; what an interrupted append left there is cut off."""
+    """Writes bytes after the first `committed` bytes of a file; what an interrupted append left there is cut off."""
     try:
         with _opened(path, os.O_WRONLY | NOT_A_LINK) as fd:
             size = os.fstat(fd).st_size
@@ -74,13 +74,13 @@ def append(path: Path, committed: int, data: bytes) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a file that nothing depends on, if it can be removed."""
+    """Removes a file that nothing depends on, if it can be removed."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 def discard_leftover(path: Path) -> None:
-    """Remove a temporary file of an interrupted write. A file of another name stays, and one that is being written."""
+    """Removes a temporary file of an interrupted write. A file of another name stays, and one that is being written."""
     if not TEMPORARY.fullmatch(path.name):
         return
     with contextlib.suppress(OSError), _opened(path, os.O_RDONLY | NOT_A_LINK) as fd:
@@ -89,14 +89,14 @@ def discard_leftover(path: Path) -> None:
 
 
 def discard_leftovers(folder: Path) -> None:
-    """Remove the temporary files of interrupted writes in a folder of ours and in the folders inside it."""
+    """Removes the temporary files of interrupted writes in a folder of ours and in the folders inside it."""
     for subfolder, _, names in os.walk(folder):  # does not follow links
         for name in names:
             discard_leftover(Path(subfolder) / name)
 
 
 def move_aside(path: Path) -> Path:
-    """Rename what stands at `path`, and return its new path, whose name has a random part and the end `.aside`."""
+    """Renames what stands at `path`, and returns its new path, whose name has a random part and the end `.aside`."""
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.aside")
     try:
         os.replace(path, aside)
@@ -106,7 +106,7 @@ def move_aside(path: Path) -> Path:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those of its parents that are missing, each synced into the directory that holds it."""
+    """Makes a directory and those of its parents that are missing, each synced into the directory that holds it."""
     try:
         missing = [directory for directory in (path, *path.parents) if not directory.exists()]
         for directory in reversed(missing):  # from the outermost to `path`
@@ -135,7 +135,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def lock(fd: int) -> bool:
-    """Lock an open file and return whether that is done: not if another process holds the lock."""
+    """Locks an open file and returns whether that is done: not if another process holds the lock."""
     from filelock import lock_descriptor
 
     try:
@@ -156,14 +156,14 @@ def _python_has_locks() -> bool:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write all bytes, of which the system may take a part at a time."""
+    """Writes all bytes, of which the system may take a part at a time."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(fd, remaining) :]
 
 
 def _sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk, as `os.fsync` does for the contents of a file."""
+    """Waits until the names in a directory are on the disk, as `os.fsync` does for the contents of a file."""
     if hasattr(os, "O_DIRECTORY"):  # elsewhere a directory cannot be opened
         with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
             os.fsync(fd)

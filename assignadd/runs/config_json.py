@@ -189,9 +189,10 @@ def _values_by_name(run: Settings) -> dict[str, Any]:
 
 
 def parse(data: bytes, name: str) -> Any:
-    """The value in the bytes of the JSON file `name`; a ConfigError for repeated keys, NaN and infinities."""
+    """The value in the bytes of the JSON file `name`; a ConfigError for other text, repeated keys and NaN."""
 
     def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """The object with these keys and values, as `json` calls it for each."""
         values: dict[str, Any] = {}
         for key, value in pairs:
             if key in values:

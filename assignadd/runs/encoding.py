@@ -124,7 +124,8 @@ def sink_sealed(table: polars.LazyFrame, file: io.BufferedRandom, level: int) ->
 def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[polars.DataFrame, dict[str, str]]:
     """The table and the metadata of a sealed Parquet file, from its bytes; errors name it as `name`.
 
-    With `n_rows`, a table that does not have this many rows, all of numbers, is refused before it is unpacked.
+    Before it is unpacked, a table of more than MOST_CELLS cells is refused, and so is with `n_rows` one that does not
+    have this many rows, all of numbers.
     """
     import polars
 

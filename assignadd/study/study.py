@@ -79,7 +79,7 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
     cells = []
     for combination in product(*values.values()):
         value_of = dict(zip(values, combination, strict=True))
-        label = ", ".join(f"{name} {value}" for name, value in value_of.items())
+        names_and_values = ", ".join(f"{name} {value}" for name, value in value_of.items())
         settings = {}
         for name, value in value_of.items():
             dotted_name = _dotted_name(name)
@@ -87,7 +87,7 @@ def grid(base: Config = BASE, **values: Sequence[Any]) -> tuple[Cell, ...]:
                 value = (*base.model.d_mlp[:-1], value)
             if value != attrgetter(dotted_name)(base):  # a cell says only what differs from the base
                 settings[dotted_name] = value
-        cells.append(Cell(str(combination[0]) if len(combination) == 1 else label, settings))
+        cells.append(Cell(str(combination[0]) if len(combination) == 1 else names_and_values, settings))
     return tuple(cells)
 
 

@@ -265,7 +265,7 @@ def _start(place: int, job: Job, device: str, slot: int) -> _Worker:
     process = context.Process(target=_train, args=(sending_end, job, device, gpu, os.getpid()), daemon=True)
     without_script = _replaced(sys.modules, "__main__", ModuleType("__main__"))
     with without_script, _replaced(os.environ, "PYTHONSAFEPATH", "1"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # as in `training.processes.ProcessPool`
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: see `ProcessPool`
         try:
             process.start()
         except OSError:  # no process could be started
@@ -365,7 +365,7 @@ def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) 
     """Trains every job as a task of Ray, which starts it again on another worker if its own is lost."""
     n_gpus = 1 if device == "cuda" else 0
     task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
-    # A worker has another working directory.
+    # With the whole path: a worker has another working directory.
     jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
     # The place in `jobs` of each job at work, by Ray's reference to its result.
     pending = {task.remote(job, device, BUSY_SECONDS): place for place, job in enumerate(jobs)}

@@ -63,7 +63,7 @@ def results_table(runs: Sequence[Run], sweep: Sweep, folder: Path) -> Iterator[p
             part.write_ipc(file, compression="zstd")
             ends.append(file.tell())
 
-        # Polars passes what it asks for, and is given all.
+        # Polars passes which columns and rows it wants, and gets all.
         def read_parts(*_: Any) -> Iterator[polars.DataFrame]:
             for start, end in pairwise(ends):
                 file.seek(start)

@@ -163,7 +163,7 @@ def assemble(words, n_rows, model, law, chains, tokens, labels, out, scratch):
 
     The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
     draw uses what remains of the word of the draw before. `most` is the largest number of assignments. The columns of
-    `kinds`, `choices` and `pairs` are those of `SamplingTables`.
+    `kinds`, `choices` and `pairs` are those of `SamplingTables`, the rows of `scratch` are named above.
     """
     thresholds, kinds, choices = law.thresholds, law.kinds, law.choices
     n_pairs, pairs, new_words = law.n_pairs, law.pairs, law.new_words

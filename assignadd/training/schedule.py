@@ -52,7 +52,7 @@ class Rates:
         return base * ((step + 1) / self._warmup).clamp(max=1)
 
     def write(self, step: Int[Tensor, ""], moments: Moments) -> None:
-        """Writes the rates of the next update to where AdamW reads them, in both precisions."""
+        """Writes the rates of the next update into `moments`, where AdamW reads them, in both precisions."""
         rates = self(step)  # (M, 1), in double precision
         moments.rate_in_double.copy_(rates)
         moments.rate.copy_(rates)  # rounded to the precision of the weights

@@ -192,7 +192,7 @@ def wait_for_all(thread):
     if thread.n_threads == 1:
         return
     meeting = thread.meeting
-    arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data
+    arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data  # addresses
     turn_before = _atomic_read(turn)
     if _atomic_add(arrived, 1) == thread.n_threads - 1:
         _atomic_add(arrived, -thread.n_threads)

@@ -124,7 +124,7 @@ class CudaAttention(TensorKernels):
         stored_tokens = _tokens(tokens)
         M, T, B = stored_tokens.shape
         inputs = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
-        g_pairs = g_usage.new_empty(M, self.H, B, T, T)  # of every pair's score (query, key)
+        g_pairs = g_usage.new_empty(M, self.H, B, T, T)  # of every pair's score (query, key), filled below
         self._over_sequences("pairs_backward", 0, _in_memory(g_usage), stored_tokens, *map(_in_memory, inputs), g_pairs)
         with self.after_layer_1_backward(g_pairs, stored_tokens):
             return self._table_backward(g_pairs, stored_tokens)

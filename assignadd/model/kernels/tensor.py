@@ -99,7 +99,7 @@ class TensorKernels:
         return torch.ops.aten.threshold_backward.grad_input(grad, neurons, 0, grad_input=grad)
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b, aside: before `join` only other work aside may read it, and its inputs must not change."""
+        """`product`, aside: before `join` only other work aside may read the result, and the inputs must not change."""
         return torch.matmul(a, b, out=out)
 
     def aside(self, *used: Tensor) -> AbstractContextManager[None]:
@@ -291,7 +291,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor) -> None:
-    """`TensorKernels.adamw` on a CPU: for each model torch's fused kernel, which passes over memory once.
+    """Makes the update of `TensorKernels.adamw` on a CPU: model by model, by torch's fused kernel, in one pass.
 
     torch.optim.adamw.adamw gives the same bits, and takes 40 us more for each call.
     """
@@ -311,7 +311,7 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, dive
 def stacked_adamw(
     flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
 ) -> None:
-    """`TensorKernels.adamw` on a GPU: all models at once, without a branch, for which a CPU would wait."""
+    """Makes the update of `TensorKernels.adamw` on a GPU: of all models, without a branch that a CPU would wait for."""
     diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
     is_alive = diverged_at.unsqueeze(1) < 0  # (M, 1)
     # The corrections of update number `count` for moments that started at 0, (M, 1) both, in double precision.

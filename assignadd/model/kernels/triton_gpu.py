@@ -126,7 +126,7 @@ class TritonKernels(CudaAttention):
     def adamw(
         self, flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
     ) -> None:
-        """The update of all models, by the program `adamw`."""
+        """Makes the update of all models, by the program `adamw`."""
         M, P = flat.shape
         adamw[triton.cdiv(P, UPDATE_BLOCK), M](
             flat, grad, moments.mean, moments.square, moments.rate, moments.decay, moments.coefficients, moments.betas,
@@ -160,7 +160,7 @@ def product(
     i = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS))[:, None]
     j = (tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     k = tl.arange(0, DEPTH)
-    # The addresses of the first DEPTH columns of a's rows i, and rows of b's columns j.
+    # The addresses of rows i and the first DEPTH columns of a, and of the first DEPTH rows and columns j of b.
     a += m * a_model + i * a_row + k[None, :] * a_k
     b += m * b_model + k[:, None] * b_k + j * b_column
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -215,7 +215,7 @@ def adamw(
 ):  # fmt: skip
     """Makes update number `count` of BLOCK of one model's P weights, as `TensorKernels.adamw` says.
 
-    The other arguments are the fields of `Moments`, which describes them.
+    `mean` to `betas` are fields of `Moments`, which describes them.
     """
     m = tl.program_id(1).to(tl.int64)  # the model
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -232,7 +232,7 @@ def adamw(
         settings = coefficients + 4 * m  # the addresses of 1 - beta1, beta2, 1 - beta2 and eps
         new_mean += tl.load(settings) * (gradient - new_mean)
         new_square = new_square * tl.load(settings + 1) + tl.load(settings + 2) * gradient * gradient
-        steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32
+        steps = tl.load(count).to(tl.float64)  # for beta ** steps, below: 1 - 0.999 loses five digits in float32
         step_size = (tl.load(rate + m) / (1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m))))).to(tl.float32)
         correction = tl.sqrt(1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m + 1)))).to(tl.float32)
         update = new_mean / (tl.sqrt(new_square) / correction + tl.load(settings + 3))

@@ -84,7 +84,7 @@ def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
 
 
 def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
-    """Draws one panel: in each row a dot with its error bar for every kind; mean and std are (rows, kinds)."""
+    """Draws one panel: a dot with an error bar for every row and kind (name: colour); mean, std are (rows, kinds)."""
     for column, (kind, color) in enumerate(kinds.items()):
         offset = 0.18 * (column - (len(kinds) - 1) / 2)  # the kinds of a row stand around its middle
         y = np.arange(len(rows)) + offset
