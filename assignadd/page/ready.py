@@ -42,7 +42,7 @@ def write(ready: Ready) -> None:
 
 
 def unpack(out: Path) -> Path:
-    """Writes the page into the folder `out`, and returns the path of its index.html."""
+    """Writes the ready-made page into the folder `out`, and returns the path of its index.html."""
     from safetensors.numpy import load_file
 
     ready = read()

@@ -196,7 +196,7 @@ class Sampler:
     def _n_assignments(self, kind: Tensor, draw: Digits) -> Int[Tensor, "*M B"]:
         """The number of assignments: in training uniform on 1..most, then raised to what the variables need.
 
-        In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
+        In an evaluation set it is uniform on the possible numbers.
         """
         n_variables = torch.stack([(kind >> i) & 1 for i in range(self.task.operands)]).sum(0)
         most = self.task.max_assignments
