@@ -216,6 +216,6 @@ def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:
     lines = [f"{len(records)} claim{'s' * (len(records) != 1)}: {counted}"]
     if not_binding := [f"seed {network.seed} of {network.name}" for network in networks if not binds(network)]:
         names = ", ".join(not_binding)
-        share = f"{len(not_binding)} of {len(networks)} networks do not bind ({names})"
-        lines.append(f"{share}: claims about binding are judged on the others")
+        subject = f"{len(not_binding)} of {len(networks)} networks do not bind ({names})"
+        lines.append(f"{subject}: claims about binding are judged on the others")
     return lines

@@ -81,8 +81,8 @@ def report_on_screen(
             records = ledger(networks, judging.command, populations=populations, more=users_claims)
     index = write_page(out, networks, records, command, of_user)
     n_binding = sum(binds(network) for network in networks)
-    counts = f"{len(records)} claims, {n_figures} figures"
-    say(f"{index}: {counts}, {n_binding} of {len(networks)} seeds bind variables in the end")
+    contents = f"{len(records)} claims, {n_figures} figures"
+    say(f"{index}: {contents}, {n_binding} of {len(networks)} seeds bind variables in the end")
     if of_user and (problems := not_drawn(out, of_user)):
         raise NotDrawn(f"{'; '.join(problems)}; the page has everything else")
 

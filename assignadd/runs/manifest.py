@@ -198,7 +198,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(f"{folder / MANIFEST} is damaged or was edited: its seal does not fit")
     if problem := _contradiction(manifest):
         raise RunError(f"{folder / MANIFEST} {problem}")
-    return replace(manifest, seal="")
+    return replace(manifest, seal="")  # as manifests are in memory: `sealed` fills it in
 
 
 def _encode(manifest: Manifest) -> bytes:

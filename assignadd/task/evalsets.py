@@ -120,8 +120,8 @@ def _banned_sets(name: str, n_vars: int, k: int, pair: PairKind) -> list[EvalSet
     """A set of k operands for each number of variables in banned slots, such as `2-var var-restricted (1)`."""
     sets = []
     for n_banned in range(1, n_vars + 1):
-        number = f" ({n_banned})" if n_vars > 1 else ""
-        sets.append(EvalSet(f"{n_vars}-var {name}{number}", n_vars, pair, n_banned, operands=k))
+        suffix = f" ({n_banned})" if n_vars > 1 else ""
+        sets.append(EvalSet(f"{n_vars}-var {name}{suffix}", n_vars, pair, n_banned, operands=k))
     return sets
 
 

@@ -248,16 +248,16 @@ def training_results(gradient: TheoryGradient | None) -> dict[str, TrainingResul
     in_quarter = (steps >= begin) & (steps < end)  # (checkpoints,)
     if not in_quarter.any():
         return {}
-    overlaps = (steps[1:] > begin) & (steps[:-1] < end)  # (checkpoints - 1,): of changes from one to the next
+    change_overlaps = (steps[1:] > begin) & (steps[:-1] < end)  # (checkpoints - 1,): of changes from one to the next
     where = f"the last quarter of the {end:,} steps until the first spike (checkpoints: {int(in_quarter.sum())})"
     largest = float(gradient.descent.memory.max())
-    share = f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)"
+    about_largest = f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)"
     return {
         "real-gradient": _against_permuted(gradient.descent.mean(in_quarter), f"Mean cosine, {where}"),
         "real-change": _against_permuted(
-            gradient.change.mean(overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
+            gradient.change.mean(change_overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
-        "real-dominant": TrainingResult(largest, largest > math.sqrt(0.5), share),
+        "real-dominant": TrainingResult(largest, largest > math.sqrt(0.5), about_largest),
     }
 
 
