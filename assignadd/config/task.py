@@ -201,7 +201,7 @@ def check_task(task: Task) -> None:
 
 
 def _check_file(task: Task) -> None:
-    """Raises a ConfigError for sizes that no task can have, and for other settings beside a task of the user's own."""
+    """Raises a ConfigError for sizes or sets that no task can have, and for settings beside the user's own task."""
     file = task.file
     if not isinstance(file, TaskFile):
         raise ConfigError("task.file", file, "the description of a task that `--task FILE.py` writes")
