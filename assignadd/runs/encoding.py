@@ -62,8 +62,8 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
     Weights in half precision, as in the runs that come with the package, are widened to the precision of the settings.
     """
     dtype = getattr(torch, config.numerics.dtype)
-    half = {name: weight.to(dtype) for name, weight in weights.items() if weight.dtype == torch.float16}
-    weights = {**weights, **half}
+    widened = {name: weight.to(dtype) for name, weight in weights.items() if weight.dtype == torch.float16}
+    weights = {**weights, **widened}
     expected = {name: f"{dtype} {(M, *shape)}" for name, shape in weight_shapes(config).items()}
     stored = {name: f"{weight.dtype} {tuple(weight.shape)}" for name, weight in weights.items()}
     for name in expected | stored:

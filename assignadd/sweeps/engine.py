@@ -304,7 +304,7 @@ def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> No
     `gpu` is the value for CUDA_VISIBLE_DEVICES, "" on a CPU; `parent` the process without which this one ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # and not what a forked process has from its parent
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the handler that a forked process has from its parent
     end_with_parent(parent)
     if gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

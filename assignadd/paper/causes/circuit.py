@@ -160,12 +160,12 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 @torch.no_grad()
 def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[Tensor, "B N"]:
     """Answer logits of one model (a stack with M = 1) with only the parts that `keep` keeps."""
-    network = TableForward(model.config, model.flat.device)
+    table_forward = TableForward(model.config, model.flat.device)
     weights = unstacked(model)
-    tables = kept_tables(network.tables(weights), keep, model.config.task)
+    tables = kept_tables(table_forward.tables(weights), keep, model.config.task)
     logits = []
     for chunk in tokens.split(CHUNK):
-        activations = network.forward(weights, chunk, tables)
+        activations = table_forward.forward(weights, chunk, tables)
         if keep.residual:  # what MLP2 writes and the residual before it, times W_U
             logits.append(activations.logits_by_read_out)
         else:  # what MLP2 writes alone, times W_U: `read_out` is W_out W_U

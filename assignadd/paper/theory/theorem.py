@@ -273,6 +273,7 @@ def constants_over_beta(V: int) -> dict[int, float]:
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
         betas = [beta for beta in quarters if Setting(T=T, beta=beta).meets_conditions]  # not empty for any T
-        settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]  # V <= N
+        # N is at least V.
+        settings = [Setting(max(N, V), T, V, alpha, beta) for N, alpha in EXTREMES for beta in betas]
         constants[T] = max(check(s).constant for s in settings)
     return constants
