@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
 def user_object(path: Path, name: str) -> tuple[Any, Source]:
     """The object with this name in a file of Python, which is executed; and the file's name and text."""
-    if path.is_dir():
+    if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path}: expected a file of Python that defines {name}")
     module = user_module(path)
     source = Source(path.name, path.read_bytes())

@@ -139,7 +139,7 @@ def killed(name: str) -> Callable[[random.Random, Path], None]:
         sound(folder)
         outcome = in_child(lambda: ended(name, folder))
         assert outcome.error is None, outcome.error
-        assert different(files(folder), wanted) == []
+        assert not (names := different(files(folder), wanted)), f"other bytes in {names}"
 
     return trial
 
@@ -163,7 +163,7 @@ def failed(name: str) -> Callable[[random.Random, Path], None]:
         sound(folder)
         outcome = in_child(lambda: ended(name, folder))
         assert outcome.error is None, outcome.error
-        assert different(files(folder), wanted) == []
+        assert not (names := different(files(folder), wanted)), f"other bytes in {names}"
 
     return trial
 
