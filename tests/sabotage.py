@@ -253,7 +253,7 @@ PATCHES = (
           "interventions/test_apply.py -k swap"),
     Patch("numerals", "interventions/specification.py", 'NUMERAL = "0|[1-9]', 'NUMERAL = "[0-9]+|[1-9]',
           "interventions/test_specification.py"),
-    Patch("not-finite", "runs/folder.py", "elif not is_finite[i]:", "elif False:", "runs/test_forged.py -k no_number"),
+    Patch("not-finite", "runs/folder.py", "elif not is_finite[i]:", "elif False:", "runs/test_folder.py -k not_finite"),
     Patch("encoding", "cli/__init__.py", 'errors="backslashreplace"', 'errors="strict"',
           "cli/test_faults.py -k encoding"),
     Patch("matplotlibrc", "figure/style.py", 'plt.style.context(["default", STYLE])', "plt.rc_context(STYLE)",

@@ -165,6 +165,7 @@ def test_a_field_that_is_left_out_has_its_default():
     ("models", "says"),
     [
         ([], "models = []: expected a list of 1 to 4096 models"),
+        pytest.param([{"seed": i} for i in range(4097)], "expected a list of 1 to 4096 models", id="most_models"),
         ({}, "models = {}: expected a list"),
         ([{}], "models[0] = {}: expected an object with a whole `seed`"),
         ([3], "models[0] = 3: expected an object"),

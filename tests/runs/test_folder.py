@@ -91,6 +91,13 @@ def test_seeds(path):
         run.index_of(5)
 
 
+def test_a_model_whose_weights_are_not_finite_cannot_be_measured(path):
+    run = Run.open(path)
+    stack = run.checkpoint(30).clone()
+    stack["embed.W_E"][1, 0, 0] = torch.nan
+    assert run.unsound(30, stack) == {1: "seed 7 of r3f2 has weights at step 30 that are not finite"}
+
+
 def test_sessions_add_up(tmp_path):
     train(tmp_path, 10)
     train(tmp_path, 20)
