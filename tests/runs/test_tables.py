@@ -20,6 +20,14 @@ def test_a_table_comes_back_with_what_was_said_about_it():
     assert encode_table(TABLE, {"checkpoints": "abc"}) == data
 
 
+def test_a_table_that_shall_have_so_many_rows_of_numbers_has_them_or_is_refused():
+    numbers = TABLE.drop("name")
+    assert decode_sealed(encode_table(numbers, {}), "t", n_rows=2)[0].equals(numbers)
+    for table, n_rows in ((numbers, 3), (TABLE, 2), (numbers.with_columns(lists=[[1], [2]]), 2)):
+        with pytest.raises(RunError, match=f"t is not a table of {n_rows} rows of numbers"):
+            decode_sealed(encode_table(table, {}), "t", n_rows=n_rows)
+
+
 def test_every_flipped_bit_is_noticed():
     data, rng = encode_table(TABLE, {}), random.Random(3)
     for at in range(len(data)):
