@@ -304,10 +304,11 @@ def architecture(seed):
     """One of many architectures that the tables do not cover."""
     draw = random.Random(seed)
     d, heads, layers = draw.choice([16, 24, 128]), draw.choice([1, 1, 2, 3]), draw.choice([1, 2, 2, 3, 4])
+    widths = tuple(draw.choice([None, 32, 40]) for _ in range(layers))
     return Model(
-        n_layers=layers, n_heads=heads, d_model=d, d_head=d if heads == 1 and draw.random() < 0.7 else 8,
-        d_mlp=tuple(draw.choice([None, 32, 40]) for _ in range(layers)), norm=draw.choice(["none", "layer", "rms"]),
-        activation=draw.choice(["relu", "gelu"]), biases=draw.random() < 0.4, direct_path=draw.random() < 0.8,
+        n_layers=layers, n_heads=heads, d_model=d, d_head=d if heads == 1 and draw.random() < 0.7 else 8, d_mlp=widths,
+        norm=draw.choice(["none", "layer", "rms"]), activation=draw.choice(["relu", "gelu"]),
+        biases=draw.random() < 0.4, direct_path=widths[-1] is None or draw.random() < 0.8,
     )  # fmt: skip
 
 
