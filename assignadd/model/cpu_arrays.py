@@ -261,19 +261,32 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     return lengths | {"h": len(w.W_out), "N": w.U.shape[1], "n": n}
 
 
-def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, list[int]]:
-    """The shape of each matrix of `kind`, a class above, by its name."""
-    return _shapes_for(kind, tuple(sizes.items()))
+class _Layout(NamedTuple):
+    """Where the matrices of a class above are in memory: the one begins at a line of the cache after the other."""
+
+    places: dict[str, tuple[slice, list[int]]]
+    """The numbers of each matrix, and its shape, by its name."""
+    size: int
+    """How many numbers all of them take."""
+
+
+def _layout(kind: Any, sizes: dict[str, int]) -> _Layout:
+    """The layout of the matrices of `kind`, a class above."""
+    return _layout_for(kind, tuple(sizes.items()))
 
 
 @lru_cache(maxsize=64)
-def _shapes_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> dict[str, list[int]]:
-    """As `_shapes`, for sizes that the cache can store, a tuple of pairs.
+def _layout_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> _Layout:
+    """As `_layout`, for sizes that the cache can store, a tuple of pairs.
 
     jaxtyping has the axes of each matrix in its type, such as "n 3*T+1".
     """
-    axes_of_matrix = {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}
-    return {name: [_length(axis, dict(sizes)) for axis in axes] for name, axes in axes_of_matrix.items()}
+    places, start = {}, 0
+    for name, hint in get_type_hints(kind).items():
+        shape = [_length(axis, dict(sizes)) for axis in hint.dim_str.split()]
+        places[name] = slice(start, start + math.prod(shape)), shape
+        start += math.ceil(math.prod(shape) / LINE) * LINE
+    return _Layout(places, start)
 
 
 def _length(axis: str, sizes: dict[str, int]) -> int:
@@ -282,14 +295,9 @@ def _length(axis: str, sizes: dict[str, int]) -> int:
     return math.prod(sizes.get(factor) or int(factor) for factor in product.split("*")) + int(added or 0)
 
 
-def _in_whole_lines(shape: list[int]) -> int:
-    """How many numbers a matrix takes in memory, so that the next one begins at a line of the cache."""
-    return math.ceil(math.prod(shape) / LINE) * LINE
-
-
 def numbers_of(kind: Any, sizes: dict[str, int]) -> int:
     """How many numbers the matrices of `kind`, a class above, take in memory."""
-    return sum(_in_whole_lines(shape) for shape in _shapes(kind, sizes).values())
+    return _layout(kind, sizes).size
 
 
 def zeros(*shape: int) -> Array:
@@ -299,9 +307,6 @@ def zeros(*shape: int) -> Array:
 
 def matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> Any:
     """An instance of `kind`, a class above: views of `memory`, (numbers,), which is new by default."""
-    memory = zeros(numbers_of(kind, sizes)) if memory is None else memory
-    matrices, start = {}, 0
-    for name, shape in _shapes(kind, sizes).items():
-        matrices[name] = memory[start : start + math.prod(shape)].reshape(shape)
-        start += _in_whole_lines(shape)
-    return kind(**matrices)
+    layout = _layout(kind, sizes)
+    memory = zeros(layout.size) if memory is None else memory
+    return kind(**{name: memory[place].reshape(shape) for name, (place, shape) in layout.places.items()})

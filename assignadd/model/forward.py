@@ -21,7 +21,7 @@ from assignadd.model.answer_gpu import StackAnswer, serves
 from assignadd.model.heads import HeadForward
 from assignadd.model.kernels import has_step
 from assignadd.model.own import logits_of_weights
-from assignadd.model.stack import Stack, computed_together
+from assignadd.model.stack import Stack
 from assignadd.model.table import Forward, TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
@@ -75,8 +75,11 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     The function is called once for each chunk of the sequences, so that the logits of all are never in memory.
     """
     tokens = sequences_of_each(stack, tokens)  # (M, B, T)
-    if len(computed_together(stack.flat.device, len(stack))) > 1:
-        return torch.cat([_for_each_chunk(models, tokens[part], function) for part, models in stack.parts])
+    return torch.cat([_of_part(models, tokens[part], function) for part, models in stack.parts])
+
+
+def _of_part(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """As `_for_each_chunk`, for a stack whose models are computed together."""
     logits_of, at_once = _forward_pass(stack)
     return torch.cat([function(logits_of(chunk)) for chunk in tokens.split(at_once, 1)], 1)
 

@@ -88,7 +88,7 @@ class Hooked(nn.Module):
         return self.run_with_hooks(*inputs, fwd_hooks=[(names, keep)]), cache
 
     def matching(self, names: NameFilter) -> list[str]:
-        """The names of the hook points that are meant; a ValueError where there is none."""
+        """The names of the hook points that are meant; a ValueError for a name of none, or a filter that none fits."""
         if callable(names):
             passing = [name for name in self.hook_points if names(name)]
             if not passing:

@@ -32,7 +32,7 @@ from assignadd.task.chains import Chains
 from assignadd.task.evalsets import LITERAL, EvalSet, PairKind, kinds, operand_choices
 from assignadd.task.randomness import Digits, Stream, word_of_each_draw, words
 from assignadd.task.splits import EmptySetError as EmptySetError
-from assignadd.task.splits import pair_mask
+from assignadd.task.splits import pair_masks
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -319,16 +319,17 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
     P is the largest of these numbers; a model with fewer tuples does not use its last rows. If `weighted`, a pair
     (n, n) is in as many rows as `doubles_weight` says.
     """
+    masks = pair_masks(seen.cpu(), kind).flatten(1)  # (M, N * N)
+    all_codes = masks.nonzero()[:, 1]  # N n + m of each pair, those of the first model before those of the next
     codes_of_models = []
-    for task, seen_of_model in zip(tasks, seen.cpu(), strict=True):
-        codes = pair_mask(seen_of_model, kind).flatten().nonzero().flatten()  # N n + m of each pair
+    for task, codes in zip(tasks, all_codes.split(masks.sum(1).tolist()), strict=True):
         if weighted and task.doubles_weight != 1:
             n, m = tuple_values(codes, task.modulus, 2)
             codes = codes.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
-        if not len(codes):
+        if codes.numel() == 0:
             raise EmptySetError(f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}")
         codes_of_models.append(codes)
-    n_pairs = torch.tensor([len(codes) for codes in codes_of_models])
+    n_pairs = torch.tensor([codes.numel() for codes in codes_of_models])
     padded = pad_sequence(codes_of_models, batch_first=True)  # (M, P)
     values = torch.stack(tuple_values(padded, tasks[0].modulus, tasks[0].operands), -1)  # (M, P, k)
     answers = torch.empty_like(padded)

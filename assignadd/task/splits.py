@@ -73,12 +73,22 @@ class EmptySetError(UserError, ValueError):
 
 def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
     """A mask of the pairs (n, m) of one kind, as `EvalSet` explains it; `seen` is the mask of the seen pairs."""
-    masks = {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}
-    if seen.dim() == 2:
-        is_double = torch.eye(len(seen), dtype=torch.bool, device=seen.device)  # the pairs (n, n)
-        masks["mirror_seen"] = ~seen & seen.T
-        masks["neither_order"] = ~seen & ~seen.T & ~is_double
-        masks["doubles"] = ~seen & is_double
-    if kind not in masks:
+    return pair_masks(seen[None], kind)[0]
+
+
+def pair_masks(seen: Bool[Tensor, "M ..."], kind: PairKind) -> Bool[Tensor, "M ..."]:
+    """The `pair_mask` of each of M models, whose seen pairs are `seen`."""
+    if kind == "any":
+        return torch.ones_like(seen)
+    if kind == "seen":
+        return seen
+    if kind == "held_out":
+        return ~seen
+    if seen.dim() != 3:
         raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
-    return masks[kind]
+    if kind == "mirror_seen":
+        return ~seen & seen.mT
+    is_double = torch.eye(seen.shape[-1], dtype=torch.bool, device=seen.device)  # the pairs (n, n)
+    if kind == "doubles":
+        return ~seen & is_double
+    return ~seen & ~seen.mT & ~is_double  # neither_order

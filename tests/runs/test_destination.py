@@ -65,6 +65,9 @@ def test_links_are_not_written_through(tmp_path):
     assert "link" in refused(tmp_path, train, tmp_path / "link")
     (tmp_path / "nowhere").symlink_to("absent")
     assert "link" in refused(tmp_path, train, tmp_path / "nowhere")
+    train(tmp_path / "run", 10)
+    (tmp_path / "latest").symlink_to("run")
+    assert "link" in refused(tmp_path, train, tmp_path / "latest")
 
 
 def test_a_folder_inside_that_is_ours_is_no_obstacle(tmp_path):

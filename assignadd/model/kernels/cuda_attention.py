@@ -137,7 +137,7 @@ class CudaAttention(TensorKernels):
         wanted_slices = max(1, min(B, self._processors // (M * H * tiles)))
         n_sequences = max(1, math.ceil(B / wanted_slices))  # of a slice
         slices, warps = max(1, math.ceil(B / n_sequences)), min(self._warps, n_sequences)
-        g_slices = g_pairs.new_empty(M, H, slices, self.C, self.C)
+        g_slices = g_pairs.new_empty(M, H, slices, self.C, self.C)  # filled below
         memory = warps * self._table_rows * self.C
         grid = slices, tiles, M * H
         self._launch("table_backward", grid, warps, memory, g_pairs, tokens, g_slices, B, n_sequences)

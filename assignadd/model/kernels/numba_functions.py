@@ -294,6 +294,11 @@ def layer_2_backward(chunk, tokens, C):
             g_copy_score[sequence[k]] += g_copy_score_at[k]
 
 
+# The gradient of a pair's score (query q, key k) is added to four entries of layer 1's table, (C, C): in the rows of
+# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query); its
+# last row is scratch memory. `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
+
+
 @fast
 def layer_1_backward(chunk, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of layer 1's score table, (C, C).
@@ -316,14 +321,10 @@ def layer_1_backward(chunk, tokens, g_table):
             if q == T - 1:  # `=`
                 for k in range(T):
                     g_row[k] += g_of_equals[k]
+            # Through the softmax; then to the row of q's token in g_table, and into column q of g_by_key.
             add_query(chunk.attention_1[b * T + q], g_row, q, sequence, g_by_key, g_table)
         add_keys(sequence, g_by_key, g_positions)
-    add_query_positions(g_positions, g_table)
-
-
-# The gradient of a pair's score (query q, key k) is added to four entries of layer 1's table, (C, C): in the rows of
-# q's token and position, the columns of k's. `g_by_key`, (T + 1, T), has the gradients of a sequence, (key, query); its
-# last row is scratch memory. `g_positions`, (C, T), adds up the rows of query positions, transposed, until the end.
+    add_query_positions(g_positions, g_table)  # once for all sequences
 
 
 @inlined

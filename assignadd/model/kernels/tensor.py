@@ -236,7 +236,7 @@ class TensorKernels:
     ) -> None:
         """Makes AdamW update number `count` (Loshchilov and Hutter, 2019) of the weights `flat` and of their `moments`.
 
-        A model whose `loss` is not finite, now or earlier, is left unchanged. At the first time this step, `count` - 1,
+        A model whose `loss` is not finite, now or earlier, keeps its weights. At the first time this step, `count` - 1,
         replaces -1 in `diverged_at`.
         """
         if flat.device.type == "cpu":

@@ -139,8 +139,8 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Int
     is False) has no meaning.
     """
     variables = torch.tensor(Vocabulary(task).variables)  # tokens, (V,)
-    in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
-    is_assigned = ((base[..., None] == variables) & in_prefix).any(1)  # (B, V)
+    is_left_side = Positions(task, base).mask("variables")[..., None]  # of an assignment, (B, T, 1)
+    is_assigned = ((base[..., None] == variables) & is_left_side).any(1)  # (B, V)
     sequence = torch.arange(len(base))  # the index of each base
     step = torch.tensor(EvalSteps.INTERCHANGE_QUERIES.start)
     # For each slot, base and variable a random number, with seed 0, (2, B, V).
