@@ -58,7 +58,7 @@ NUMBER = r"\d*\.\d+|\d+ of \d+|\b\d+\b"
 CLAIMS = (
     (None, "every-seed-binds"),
     ("addition-first-train", "every-seed-addition-first-train"),
-    ("held-out-pairs-99.4", "every-seed-0-var-add-restricted"),
+    ("over-98-0-var-add-restricted", "every-seed-0-var-add-restricted"),
     ("held-out-pairs-99.4:doubles", "every-seed-0-var-add-restricted:doubles"),
     ("new-positions-99.6", "every-seed-1-var-var-restricted"),
     ("over-98-all-types", "every-seed-over-98-at-once"),
