@@ -44,7 +44,7 @@ STUDY = Study(
     ),
 )
 
-SIZE = (6.6, 4.2)
+SIZE = (6.5, 4.2)
 
 
 def census() -> list[SeedCurves]:
