@@ -234,10 +234,10 @@ def draw() -> None:
 
 # In inches, about as large as in print, so that letters are legible there: of the paper's figures, and of findings.
 PRINT_SIZES = {
-    "census": (6.4, 4.2), "circuit_only": (5.4, 3.4), "generalization_combined": (5.4, 2.7),
-    "theory_beta": (5.4, 2.9),
+    "census": (6.4, 3.8), "circuit_only": (5.4, 3.4), "generalization_combined": (5.4, 2.5),
+    "theory_beta": (5.4, 2.6),
 }  # fmt: skip
-FINDING_SIZES = {"stuck_parts": (4.2, 1.9), "doubles_or_a_line": (5.2, 1.9)}
+FINDING_SIZES = {"stuck_parts": (4.2, 1.9), "every_seed": (6.2, 3.3), "doubles_or_a_line": (5.2, 1.9)}
 # The banned letters of the authors' code by those of the paper's text, which are in the same slots.
 LETTERS = {"k": "a", "l": "b", "a": "g", "b": "h", "g": "k", "h": "l"}
 

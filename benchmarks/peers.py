@@ -10,7 +10,7 @@ import importlib
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,15 +43,15 @@ def cpu_peers(config: Config, batch: Batch) -> dict[str, Step]:
     return peers
 
 
-def vmap_steps(stack: Stack, batch: Batch) -> dict[str, Step]:
-    """A stack on a GPU by `torch.func.vmap` of the reference transformer with fused AdamW, in the four usual ways."""
-    losses: dict[str, Callable[..., Tensor]] = {"eager": _vmap_loss}
-    losses["compiled"] = torch.compile(_vmap_loss)
-    steps: dict[str, Step] = {}
-    for name, loss in losses.items():
-        steps[f"vmap, {name}"] = step = _vmap_step(stack, batch, loss)
-        steps[f"vmap, {name}, CUDA graph"] = captured(step).replay
-    return steps
+VMAP = ("vmap, eager", "vmap, eager, CUDA graph", "vmap, compiled", "vmap, compiled, CUDA graph")
+
+
+def vmap_step(name: str, stack: Stack, batch: Batch) -> Step:
+    """A step of a stack on a GPU by `torch.func.vmap` of the reference transformer with fused AdamW, one of VMAP."""
+    torch.compiler.reset()  # torch compiles a function for a few shapes only
+    loss = torch.compile(_vmap_loss) if "compiled" in name else _vmap_loss
+    step = _vmap_step(stack, batch, loss)
+    return captured(step).replay if "graph" in name else step
 
 
 def _vmap_loss(model: Transformer, tokens: Tensor, labels: Tensor, weights: dict[str, Tensor]) -> Tensor:
@@ -81,14 +81,15 @@ def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
     return step
 
 
-def cuda_peers(config: Config, n_models: int, steps: int = 20) -> dict[str, float]:
+def cuda_peers(config: Config, n_models: int, names: Sequence[str] = VMAP, steps: int = 20) -> dict[str, float]:
     """Microseconds per model and step of what a user would write instead, on one batch that is drawn beforehand."""
     prepare("cuda", 1, config)
     stack = Stack(config, initial_stack(config, [0]).flat.repeat(n_models, 1)).to("cuda")
     seen = splits(config, 1).expand(n_models, -1, -1)
     batch = Sampler([config.task] * n_models, seen, [0] * n_models, device="cuda").sample(0, config.optim.batch)
     found = {}
-    for name, step in vmap_steps(stack, batch).items():
+    for name in names:
+        step = vmap_step(name, stack, batch)
         step()
         torch.cuda.synchronize()
         start = time.perf_counter()

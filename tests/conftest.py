@@ -19,6 +19,7 @@ COMPILED = (
     "numba_vectors",
     "cuda_attention",
     "triton_gpu",
+    "triton_attention",
     "numba_sampler",
     "triton_sampler",
 )  # whose functions are not Python's

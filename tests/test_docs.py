@@ -153,6 +153,13 @@ def test_pages_that_are_no_reference_are_short(page):
     assert len(words) <= 900 or page.name in REFERENCES
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_column_of_a_table_has_a_heading(page):
+    """A program that reads the page aloud names each number by it."""
+    headings = re.findall(r"^\|(.*)\|\n\|[-:| ]+\|$", page.read_text(), re.MULTILINE)
+    assert [row for row in headings if not all(cell.strip() for cell in row.split("|"))] == []
+
+
 def test_make_targets_exist():
     rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:

@@ -45,7 +45,7 @@ class Failed(Absent):
 
 NOT_DRAWN = "It could not be drawn: "
 NO_POPULATION = Absent(
-    "no population of this task\n--census, --fraction and --two-var take the folder of an `assignadd sweep`"
+    "no population of this task\n`--census`, `--fraction` and `--two-var` take the folder of an `assignadd sweep`"
 )
 
 

@@ -168,12 +168,12 @@ def draw_networks(
     axes: Axes, values: Mapping[str, np.ndarray], color: str, label: str | None = None, shift: float = 0.0
 ) -> None:
     """Draws a row for each name, the first on top: a circle for each network's value, and a line at their mean."""
-    circles: dict[str, Any] = {"color": color, "markersize": 3, "markerfacecolor": "none", "alpha": 0.6}
+    circles: dict[str, Any] = {"color": color, "markersize": 3, "markerfacecolor": "none", "alpha": 0.8}
     for row, values_of_row in enumerate(values.values()):
         if len(values_of_row) == 0:
             continue
         height = row + shift
-        axes.plot(values_of_row, np.full(len(values_of_row), height), "o", markeredgewidth=0.6, **circles)
+        axes.plot(values_of_row, np.full(len(values_of_row), height), "o", markeredgewidth=0.8, **circles)
         axes.plot([values_of_row.mean()] * 2, [height - 0.16, height + 0.16], color=color, linewidth=2)
     if label is not None:
         axes.plot([], [], "o", markeredgewidth=0.6, label=label, **circles)

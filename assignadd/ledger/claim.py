@@ -44,7 +44,7 @@ CANNOT = (
 )
 NONE_BINDS = "No network given here binds variables, which this claim is about."
 NO_POPULATION = (
-    "No such population of this task is available: --census, --fraction and --two-var take the folder of an "
+    "No such population of this task is available: `--census`, `--fraction` and `--two-var` take the folder of an "
     "`assignadd sweep`."
 )
 NO_SEED = "The population has no seed to which this applies, too few of them, or no rise with the setting."

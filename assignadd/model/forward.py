@@ -17,6 +17,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.answer import logits_of_answers, transformer_of
+from assignadd.model.answer_gpu import StackAnswer, serves
 from assignadd.model.heads import HeadForward
 from assignadd.model.kernels import has_step
 from assignadd.model.own import logits_of_weights
@@ -91,6 +92,8 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
     if stack.config.model.file is not None:  # a network of the user's own, from a file
         return partial(logits_of_weights, stack.config, stack.weights), CHUNK
     if not covers(stack.config):  # the tables do not describe this architecture or task
+        if serves(stack.config, stack.flat.device):
+            return partial(StackAnswer(stack.config, stack.flat.device), stack.weights), CHUNK
         if stack.flat.device.type != "cpu":
             return partial(reference_logits, stack), CHUNK
         transformer = transformer_of(stack)

@@ -9,7 +9,7 @@ import numpy as np
 from assignadd.page.data import DIGITS
 from assignadd.palette import BLUE, GREEN
 from assignadd.paper.generalisation.figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
-from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
+from assignadd.paper.generalisation.seeds import SWEEPS, achieved, sweep_threshold
 from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations
 
@@ -56,8 +56,8 @@ def _census(populations: Populations) -> dict[str, Any]:
         skills.append({"name": name, "colour": colour, "steps": sorted(onsets[onsets != NEVER].tolist())})
     doubles = {}
     if all(seed.has(DOUBLES) for seed in populations.seeds):
-        doubles["binding"] = _median([seed.final(DOUBLES) for seed in populations.seeds if seed.binds])
-        doubles["others"] = _median([seed.final(DOUBLES) for seed in populations.seeds if not seed.binds])
+        doubles["binding"] = _median([achieved(seed, DOUBLES).value for seed in populations.seeds if seed.binds])
+        doubles["others"] = _median([achieved(seed, DOUBLES).value for seed in populations.seeds if not seed.binds])
     return {
         "name": data.name, "n": n_seeds, "bind": n_binding, "low": interval.low, "high": interval.high,
         "steps": data.steps, "skills": skills, "doubles": doubles,

@@ -163,8 +163,10 @@ def write_page(
     # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
     explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
     curves = [_picture(figure, folder) for figure, _ in _curve_pictures(shown)]
-    first_curves = curves[0] if curves else None
-    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), first_curves, explorer)
+    sections = [(of.heading, [_picture(figure, folder) for figure in of.figures]) for of in _sections(of_user)]
+    drawn = [picture for _, pictures in sections for picture in pictures if picture.svg is not None]
+    beside_answers = next(iter([*curves, *drawn]), None)
+    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), beside_answers, explorer)
     page.heading("Accuracy at the end")
     _add_final_table(page, shown)
     if curves[1:]:
@@ -175,9 +177,9 @@ def write_page(
     if without_curves:
         reason = "they were imported, or evaluated only once in training"
         page.text(f"Networks without curves, as {reason}: {names_of(without_curves)}.", soft=True)
-    for section in _sections(of_user):
-        page.heading(section.heading)
-        _add_pictures(page, [_picture(figure, folder) for figure in section.figures])
+    for heading, pictures in sections:
+        page.heading(heading)
+        _add_pictures(page, [picture for picture in pictures if picture is not beside_answers])
     page.heading("Provenance and commands")
     _add_provenance(page, shown, command)
     page.heading("Every claim")
@@ -264,7 +266,9 @@ def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
         accuracies = [end_accuracies_of(network).get(evalset.name) for network in networks]
         if any(accuracies):  # some network has sequences of this set; the others have None
             rows.append([evalset.label, *[_accuracy_cell(accuracy) for accuracy in accuracies]])
-    page.table(("set", *[names_of([network]) for network in networks]), rows)
+    several_runs = len(runs_of(networks)) > 1
+    columns = [names_of([network]) if several_runs else f"seed {network.seed}" for network in networks]
+    page.table(("set", *columns), rows)
     page.text(
         f"{networks[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
         "training, the number is the median over the last ten of them; 95 % intervals, over checkpoints and sequences, "
@@ -283,7 +287,7 @@ def _accuracy_cell(accuracy: EndAccuracy | None) -> Cell:
         tone = "good"
     elif measured.high < 0.9:
         tone = "bad"
-    pairs = f", {accuracy.pairs} pairs" if accuracy.pairs else ""
+    pairs = f"\n{accuracy.pairs} pairs" if accuracy.pairs else ""
     return Cell(f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]{pairs}", tone)
 
 

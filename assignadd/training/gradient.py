@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 
 from assignadd.config import Config
 from assignadd.model.answer import logits_of_answers, transformer_of
+from assignadd.model.answer_gpu import StackAnswer, serves
 from assignadd.model.architecture import require
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import has_step, kernels_for
@@ -160,6 +161,22 @@ class ReferenceGradient:
         return self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
 
 
+class StackAnswerGradient(ReferenceGradient):
+    """Loss and gradient of a stack of any architecture on a GPU, by autograd through `model/answer_gpu.py`."""
+
+    def _prepare(self, stack: Stack) -> None:
+        self._answer_logits = StackAnswer(stack.config, stack.flat.device)
+        self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """The loss of each model, (M,); writes the gradients into `flat`, (M, P)."""
+        logits = self._answer_logits(self._weights, batch.tokens)
+        losses, g_logits = self._cross_entropy(logits.detach(), batch.labels)
+        grads = torch.autograd.grad(logits, list(self._weights.values()), g_logits, materialize_grads=True)
+        torch._foreach_copy_(self._grads, grads)
+        return losses
+
+
 class AnswerGradient(ReferenceGradient):
     """Loss and gradient of one model of any architecture on a CPU, by autograd through `model/answer.py`."""
 
@@ -238,6 +255,8 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
         return NetworkGradient(stack)
     if not covers(stack.config):
         alone = len(stack) == 1 and stack.flat.device.type == "cpu"
+        if serves(stack.config, stack.flat.device):
+            return StackAnswerGradient(stack)
         return AnswerGradient(stack) if alone else ReferenceGradient(stack)
     if len(stack) == 1 and has_step(stack.config, stack.flat.device):
         from assignadd.model.cpu_step import CompiledGradient  # here, as it needs Numba

@@ -58,7 +58,7 @@ def flops(config: Config, device: str = "cpu") -> int:
 
 def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
-    products = (_table_products if covers(config) else _autograd_products)(config, n, device)
+    products = _table_products(config, n, device) if covers(config) else _autograd_products(config, n)
     return 2 * products  # a multiplication and an addition each
 
 
@@ -87,29 +87,26 @@ def _table_products(config: Config, B: int, device: str) -> int:
     return of_tables + B * (attention + d * h + d * N) + after_mlp  # d * h for the neurons, d * N for the logits
 
 
-def _autograd_products(config: Config, B: int, device: str) -> int:
-    """Multiplications of a forward pass of B sequences that autograd differentiates (`training/gradient.py`).
+def _autograd_products(config: Config, B: int) -> int:
+    """Multiplications of a forward pass of B sequences that autograd differentiates (`model/answer.py`).
 
-    Of the pairs of token and place that layer 1 reads on a CPU, all are counted; a batch may not have them all.
+    Of the pairs of token and place that layer 1 reads, all are counted; a batch may not have them all.
     """
     model = config.model
     n_tokens, T, n_answers, everywhere = sizes_of(config.task)
     d, H, dh = model.d_model, model.n_heads, model.d_head
-    on_cpu = device == "cpu"
     positions = B * T
     # With one head as wide as the residual stream, queries are one product, with W_Q W_K^T, and values another, with
-    # W_V W_O (`model/answer.py`).
-    wide = on_cpu and H == 1 and dh >= d
+    # W_V W_O.
+    wide = H == 1 and dh >= d
     products = B * (T if everywhere else 1) * d * n_answers
-    if not on_cpu:
-        products += positions * n_tokens * d  # embeddings, of one-hot tokens
     for layer, h in enumerate(model.d_mlp, 1):
         if layer == model.n_layers and not everywhere:
             # At `=` alone: four weights of attention; scores and weighted residuals of all keys; the MLP.
             products += B * (4 * d * H * dh + 2 * T * H * d + 2 * d * (h or 0))
             continue
         rows = positions  # for which queries, keys and values are computed
-        if on_cpu and layer == 1:
+        if layer == 1:
             rows = min(n_tokens * T, positions)  # once for each pair of token and place
         # Of each row queries, keys and values; what heads write, at each position.
         products += (2 * rows * d * d) if wide else ((3 * rows + positions) * d * H * dh)

@@ -1,5 +1,6 @@
 """Held-out doubles n + n: which networks fail on them, and is it for the votes of single operands against n + n?"""
 
+import re
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
@@ -79,23 +80,30 @@ WIDTH = Study(
 )
 
 STUDIES = (VOTES, CAUSES, WIDTH)
-SIZE = (10.5, 2.7)
+SIZE = (6.5, 5.4)
 # By study: the title of its panel, and which networks are drawn.
 PANELS = {
     VOTES.name: ("other pairs in training (networks that bind)", "binds"),
-    CAUSES.name: ("other MLPs (networks that bind)", "binds"),
+    CAUSES.name: ("other networks (those that bind)", "binds"),
     WIDTH.name: ("neurons in MLP2, 30,000 steps*", "learned"),
 }
 
 
+def in_words(cell: str) -> str:
+    """A cell as the figure names it."""
+    return re.sub(r"MLP of ([\d,]+)", r"\1 neurons", cell).replace("abs", "|x| for ReLU")
+
+
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Held-out doubles answered by each network: with all of its logits and, where measured, without the votes."""
-    for axes, (name, (title, among)) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+    heights = [len(tables[name].cells) for name in PANELS]
+    panels = figure.subplots(3, 1, sharex=True, height_ratios=heights)
+    for axes, (name, (title, among)) in zip(panels, PANELS.items(), strict=True):
         shown = [(DOUBLES, COLORS.blue, "the whole network")]
         if name == VOTES.name:
             shown.append((WITHOUT, COLORS.orange, "without the votes of n for n + n"))
         for i, (column, color, label) in enumerate(shown):
-            rows = {cell: tables[name].values(cell, column, among) for cell in tables[name].cells}
+            rows = {in_words(cell): tables[name].values(cell, column, among) for cell in tables[name].cells}
             draw_networks(axes, rows, color, label, 0.3 * (i - (len(shown) - 1) / 2))
         axes.set(xlim=(-0.03, 1.03), title=title)
     handles, labels = figure.axes[0].get_legend_handles_labels()

@@ -20,7 +20,7 @@ QUALITY = {
     "0-var add-restricted": "held-out literals",
     "1-var train": "one variable, trained",
     "2-var add-restricted": "two variables, held out",
-    "2-var var-restricted (1)": "two variables, one in\na banned slot",
+    "2-var var-restricted (1)": "two variables, one banned",
 }
 LOWER_BY = 0.01
 
@@ -44,7 +44,7 @@ STUDY = Study(
     ),
 )
 
-SIZE = (9.0, 2.6)
+SIZE = (6.5, 4.2)
 
 
 def census() -> list[SeedCurves]:
@@ -60,34 +60,35 @@ def census_binds(seeds: Sequence[SeedCurves]) -> Measured:
 def draw(tables: Mapping[str, StudyTable], made: Figure) -> None:
     """The share of seeds that bind, when they come to, and how good those that bind are in the end."""
     table, seeds = tables["cure"], census()
-    left, middle, right = made.subplots(1, 3, width_ratios=(5, 9, 6))
+    panels = made.subplot_mosaic("BWW;QQQ", height_ratios=(5, 3))
+    left, right, below = panels.values()
     trained = [seed.phases.trained.step for seed in seeds if seed.phases.trained]
     longest = int(shipped_population("census").provenance["steps"])
-    _draw_group(left, middle, 0, f"census, {len(seeds)} seeds", census_binds(seeds), trained, longest)
+    _draw_group(left, right, 0, f"census, {len(seeds)} seeds", census_binds(seeds), trained, longest)
     for i, cell in enumerate((PAPER, CURE), 1):
         binds = table.share(cell, "binds")
         assert binds is not None
         onsets = table.values(cell, "binding at").tolist()
-        _draw_group(left, middle, i, f"{cell}, {binds.n} other seeds", binds, onsets, STUDY.steps)
-    left.set_xticks(range(3), ["census", "the\npaper's", "high\nrate first"])
-    left.set(xlim=(-0.5, 2.5), ylim=(0.6, 1.02), ylabel="share of networks (95 % interval)")
+        _draw_group(left, right, i, f"{cell}, {binds.n} other seeds", binds, onsets, STUDY.steps)
+    left.set_xticks(range(3), ["census", "the\npaper's", "high\nfirst"])
+    left.set(xlim=(-0.5, 2.5), ylim=(0.6, 1.02), ylabel="share (95 % interval)")
     left.set_title("bind in the end")
     ticks = range(0, longest + 1, 10_000)
-    middle.set_xticks(ticks, [f"{step:,}" for step in ticks])
-    middle.set(ylim=(0, 1.02), xlim=(0, longest), xlabel="step")
-    middle.set_title("share that answers 95 % of trained\nsums with one and with two variables")
-    middle.legend(loc="lower right")
-    _draw_quality(table, right)
+    right.set_xticks(ticks, [f"{step:,}" for step in ticks])
+    right.set(ylim=(0, 1.02), xlim=(0, longest), xlabel="step")
+    right.set_title("answer 95 % of trained sums with variables")
+    right.legend(loc="lower right")
+    _draw_quality(table, below)
 
 
 def _draw_group(
-    left: Axes, middle: Axes, i: int, name: str, binds: Measured, onsets: Sequence[float], steps: int
+    left: Axes, right: Axes, i: int, name: str, binds: Measured, onsets: Sequence[float], steps: int
 ) -> None:
     """The share of a group of networks that bind, and the share that answers trained sums by each step."""
     color, at = (COLORS.grey, COLORS.blue, COLORS.vermilion)[i], np.sort(onsets)
     draw_intervals(left, {"": binds}, color, shift=i, across=False)
     risen = np.arange(len(at) + 1) / binds.n
-    middle.step([0, *at, steps], [*risen, risen[-1]], where="post", color=color, label=name)
+    right.step([0, *at, steps], [*risen, risen[-1]], where="post", color=color, label=name)
 
 
 def _draw_quality(table: StudyTable, axes: Axes) -> None:
@@ -96,5 +97,5 @@ def _draw_quality(table: StudyTable, axes: Axes) -> None:
     gains = {words: table.difference(accuracy, CURE, PAPER) for words, accuracy in accuracies.items()}
     draw_intervals(axes, gains, COLORS.vermilion)
     axes.axvline(-LOWER_BY, color=COLORS.grey, linewidth=0.8, linestyle="--")
-    axes.set_title("accuracy of those that bind,\nhigh rate first minus the paper's")
+    axes.set_title("accuracy of those that bind, high rate first minus the paper's")
     axes.set_xlabel("difference (dashed: the rule)")

@@ -38,7 +38,7 @@ WHEN = Study(
 )
 
 STUDIES = (FATE, WHEN)
-SIZE = (9.0, 5.0)
+SIZE = (7.4, 4.8)
 
 
 def draw(tables: Mapping[str, StudyTable], made: Figure) -> None:

@@ -59,7 +59,7 @@ SIZE = (6.0, 2.8)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """The share that binds in each cell, of the seeds that bind if untouched and of the others."""
     table, axes = tables[STUDY.name], figure.subplots()
-    words = {AGAIN: "other\nrounding", SCORES[-10]: "10\nsubtracted"}
+    words = {AGAIN: "unchanged,\nother rounding", SCORES[-10]: "10\nsubtracted"}
     words |= {SCORES[score]: f"{score}\nadded" for score in (2, 5, 10)}
     for binds, color, label, shift in (
         (True, COLORS.blue, "bind if untouched", 0.05),
@@ -69,4 +69,5 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         n = next(share.n for share in shares.values() if share)
         draw_intervals(axes, shares, color, f"the {n} seeds that {label}", shift, across=False)
     axes.set(ylim=(-0.03, 1.03), ylabel="share that binds (95 % interval)")
+    axes.set_xlabel(f"score of = for a variable's slot in layer 1, steps {FROM:,} to {UNTIL:,}")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.17), ncols=2)

@@ -92,16 +92,16 @@ SUDDEN = study(
 )
 
 STUDIES = (PRECISION, OPTIMIZER, SUDDEN)
-SIZE = (9.6, 3.0)
+SIZE = (6.8, 5.0)
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "columnspacing": 1}
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """A panel for each study: the first rise by precision, late bursts by optimizer, spikes with frozen parts."""
-    rises, bursts, spikes = figure.subplots(1, 3)
-    draw_rises(rises, tables["spikes"])
-    draw_bursts(bursts, tables["bursts"])
-    draw_spikes(spikes, tables["sudden"])
+    panels = figure.subplot_mosaic("RS;BB")
+    draw_rises(panels["R"], tables["spikes"])
+    draw_spikes(panels["S"], tables["sudden"])
+    draw_bursts(panels["B"], tables["bursts"])
 
 
 def draw_rises(axes: Axes, table: StudyTable) -> None:
@@ -118,7 +118,8 @@ def draw_rises(axes: Axes, table: StudyTable) -> None:
 
 def draw_bursts(axes: Axes, table: StudyTable) -> None:
     """The late bursts of each network that binds."""
-    draw_networks(axes, {cell: table.values(cell, LATE, "binds") for cell in table.cells}, COLORS.blue)
+    words = {cell: cell.replace("beta2", "AdamW's β₂").replace("eps", "AdamW's ε") for cell in table.cells}
+    draw_networks(axes, {row: table.values(cell, LATE, "binds") for cell, row in words.items()}, COLORS.blue)
     axes.set_title("bursts and the optimizer")
     axes.set_xlabel(f"bursts of the loss after step {LATE_FROM:,}\n(a circle per network that binds, line: mean)")
 

@@ -13,7 +13,7 @@ from assignadd.task import EVAL_SETS
 from .composition import composition_of
 from .rule import rule_accuracy
 
-SIZE = (7.6, 3.1)
+SIZE = (6.6, 2.9)
 SETS = tuple(s for s in EVAL_SETS if s.n_vars and not s.n_banned)
 WIDTH, FEWEST = 0.05, 20  # of the bins along the accuracy; evaluations in a bin
 

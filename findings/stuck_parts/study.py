@@ -85,9 +85,9 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         (False, 0.15, COLORS.vermilion, "reset and trained"),
     ):
         cells = {part: reset(part, frozen) for part in PARTS if reset(part, frozen) in table.cells}
-        shares = {"(control)": None, **{part: table.share(cell, "binds") for part, cell in cells.items()}}
+        shares = {"none": None, **{part: table.share(cell, "binds") for part, cell in cells.items()}}
         draw_intervals(axes, shares, color, label, shift)
-    shares = {"(control)": table.share(AS_IT_IS, "binds"), **dict.fromkeys(PARTS)}
+    shares = {"none": table.share(AS_IT_IS, "binds"), **dict.fromkeys(PARTS)}
     draw_intervals(axes, shares, COLORS.grey, "nothing reset")
     axes.set(xlim=(-0.03, 1.03), xlabel=f"share of {len(STUCK)} stuck networks that come to bind (95 % interval)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=3)

@@ -103,8 +103,12 @@ AGAIN = Study(
 
 STUDIES = (RATE, SCALE, TRAINING, PARTS_STUDY, AGAIN)
 
-SIZE = (10.5, 6.2)
-COLUMNS = (("rate", "scale"), ("training",), ("parts", "again"))
+SIZE = (7.2, 7.6)
+COLUMNS = (("rate", "scale", "again"), ("training", "parts"))
+TITLES = {
+    "rate": "learning rate", "scale": "initial scale", "again": "other seeds",
+    "training": "other settings", "parts": "frozen at first",
+}  # fmt: skip
 
 
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
@@ -117,16 +121,18 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
         panels = part.subplots(len(names), squeeze=False, sharex=True, height_ratios=heights)[:, 0]
         for name, axes in zip(names, panels, strict=True):
             draw_shares(tables[name], axes)
-        panels[-1].set_xlabel("share of networks")
-    figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        panels[-1].set_xlabel("share of networks (95 % interval)")
+    figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 
 def draw_shares(table: StudyTable, axes: Axes) -> None:
     """A row for each cell of one study."""
     for outcome, color, shift in (("binds", COLORS.vermilion, -0.14), ("refines", COLORS.green, 0.14)):
         shares = {cell: table.share(cell, outcome) for cell in table.cells}
-        draw_intervals(axes, shares, color, f"{table.study.labels[outcome]} (95 % interval)", shift)
+        draw_intervals(axes, shares, color, table.study.labels[outcome], shift)
     papers = next(cell.label for cell in table.study.cells if not cell.settings)
     if paper := table.share(papers, "binds"):
-        axes.axvline(paper.value, color=COLORS.grey, linestyle="--", linewidth=0.9)
-    axes.set(xlim=(-0.03, 1.03), title=f"{table.study.name} ({table.study.seeds} seeds a cell)")
+        axes.axvline(
+            paper.value, color=COLORS.grey, linestyle="--", linewidth=0.9, label="bind with the paper's settings"
+        )
+    axes.set(xlim=(-0.03, 1.03), title=f"{TITLES[table.study.name]} ({table.study.seeds} seeds a row)")

@@ -321,7 +321,7 @@ def test_an_edge_is_read_before_it_is_cut(tab):
     button = page.get_by_role("button", name="Cut this edge")
     button.wait_for()
     assert page.locator("#break .changes").get_attribute("data-count") == "0"  # nothing is cut by looking
-    assert f"{100 * weight:.1f} %" in page.locator("#circuit .readout").text_content()
+    assert f"{100 * weight:.1f}\u00a0%" in page.locator("#circuit .readout").text_content()
     before = answer_of(page)["margin"]
     button.click()
     page.wait_for_selector("#break .changes[data-count='1']")

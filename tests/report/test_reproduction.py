@@ -194,4 +194,4 @@ def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs
     monkeypatch.setattr(one, "results", dict(one.results))
     store_result(one, end_accuracies_of, {"1-var doubles": EndAccuracy((0.5,), 50, 4)})
     words = Reader(page_of(report.networks[:1])).words
-    assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words
+    assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850]\n4 pairs" in words

@@ -3,6 +3,7 @@
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_functions` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in
 single precision. `numba_step` is a whole training step of one model on a CPU, with `numba_heads` for several heads.
+`triton_attention` is attention on a GPU for architectures that have no tables.
 docs/names.md has their words, in "Words of the fast pass".
 """
 
@@ -33,10 +34,9 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
         from assignadd.model.kernels.numba_functions import CompiledKernels
 
         return CompiledKernels(K, T, device)
-    is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too
     longest = LONGEST_OF_ONE_HEAD if H == 1 else LONGEST_OF_SEVERAL
     fits = longest >= T and H <= MOST_HEADS
-    if single_precision and stacked and is_nvidia and fits and _installed("triton"):
+    if single_precision and stacked and fits and has_programs(device):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 
         return TritonKernels(K, T, device, H, config.numerics.tf32)
@@ -53,6 +53,12 @@ def has_step(config: Config, device: torch.device) -> bool:
     from assignadd.model.kernels.blas import available
 
     return available()
+
+
+def has_programs(device: torch.device) -> bool:
+    """Whether this device, an NVIDIA GPU, runs our programs, which Triton compiles."""
+    is_nvidia = device.type == "cuda" and torch.version.cuda is not None  # on AMD's, the device is "cuda" too
+    return is_nvidia and _installed("triton")
 
 
 def _installed(package: str) -> bool:

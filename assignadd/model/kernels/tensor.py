@@ -89,6 +89,10 @@ class TensorKernels:
         """Adds a @ b to `total`, and returns it."""
         return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
 
+    def added_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """total + a @ b, in memory of its own."""
+        return total + a @ b
+
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
         """relu(a @ b)."""
         return (a @ b).relu_()

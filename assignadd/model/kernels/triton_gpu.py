@@ -25,8 +25,12 @@ LOSS_ROWS, UPDATE_BLOCK = 16, 1024
 # cuBLAS, with these tiles. That takes tensor cores much faster than the units for float32, as GPUs for data centres
 # have (A100, H100 and H200, B200), whose versions these are.
 MANY_MODELS, LARGE = 8, 1 << 24
+# With TF32, products of at least so many multiplications, where something follows in the same pass over memory.
+LARGE_TF32 = 1 << 28
 FAST_TENSOR_CORES = {(8, 0), (9, 0), (10, 0)}
 PRODUCT_TILE = {"ROWS": 128, "COLUMNS": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
+TF32_TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 3}
+TF32_TILES = {"gate": TF32_TILE | {"ROWS": 64}}  # by what follows the product
 
 
 class TritonKernels(CudaAttention):
@@ -36,8 +40,7 @@ class TritonKernels(CudaAttention):
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, n_heads: int = 1, tf32: bool = False):
         super().__init__(n_tokens, length, device, n_heads)
-        # With TF32, cuBLAS computes on tensor cores too.
-        self._has_large = not tf32 and torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
+        self._tf32, self._is_fast = tf32, torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
         self._second, self._third = torch.cuda.Stream(device), torch.cuda.Stream(device)
         self._busy = set[torch.cuda.Stream]()
         """The streams for which `join` waits."""
@@ -45,27 +48,39 @@ class TritonKernels(CudaAttention):
         """The tensors that these streams read and write."""
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b, by the program `product` if it is large; so are the next three."""
+        """a @ b, by the program `product` if it is large; so are the next four."""
         return self._product(a, b, out) if self._is_large(a, b) else super().product(a, b, out)
 
     def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """Adds a @ b to `total`, and returns it."""
         return self._product(a, b, total, total, "add") if self._is_large(a, b) else super().plus_product(total, a, b)
 
+    def added_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """total + a @ b, in memory of its own."""
+        if self._is_large(a, b, fused=True):
+            return self._product(a, b, None, total.contiguous(), "add")
+        return super().added_product(total, a, b)
+
     def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
         """relu(a @ b)."""
-        return self._product(a, b, end="relu") if self._is_large(a, b) else super().relu_product(a, b)
+        return self._product(a, b, end="relu") if self._is_large(a, b, fused=True) else super().relu_product(a, b)
 
     def gated_product(self, a: Tensor, b: Tensor, neurons: Tensor) -> Tensor:
         """a @ b where the neurons are greater than 0, and 0 elsewhere."""
-        if self._is_large(a, b):
+        if self._is_large(a, b, fused=True):
             return self._product(a, b, None, neurons.contiguous(), "gate")
         return super().gated_product(a, b, neurons)
 
-    def _is_large(self, a: Tensor, b: Tensor) -> bool:
-        """Whether the product (M, rows, depth) @ (M, depth, columns) is faster here than in cuBLAS."""
+    def _is_large(self, a: Tensor, b: Tensor, fused: bool = False) -> bool:
+        """Whether the product (M, rows, depth) @ (M, depth, columns) is faster here than in cuBLAS.
+
+        `fused` says that what follows it is computed in the same pass over memory. With TF32, cuBLAS computes on tensor
+        cores too, and that alone makes it faster here.
+        """
+        if self._tf32 and not fused:
+            return False
         multiplications = math.prod(a.shape[1:]) * b.shape[-1]  # of one model
-        return self._has_large and len(a) >= MANY_MODELS and multiplications >= LARGE
+        return self._is_fast and len(a) >= MANY_MODELS and multiplications >= (LARGE_TF32 if self._tf32 else LARGE)
 
     def _product(
         self, a: Tensor, b: Tensor, out: Tensor | None = None, other: Tensor | None = None, end: str = ""
@@ -76,11 +91,15 @@ class TritonKernels(CudaAttention):
         """
         (M, rows, depth), columns = a.shape, b.shape[-1]
         out = a.new_empty(M, rows, columns) if out is None else out
-        tiles = triton.cdiv(rows, PRODUCT_TILE["ROWS"]) * triton.cdiv(columns, PRODUCT_TILE["COLUMNS"])
+        tile = PRODUCT_TILE
+        if self._tf32:
+            # Tensor cores take the second matrix of such a product by columns.
+            tile, b = TF32_TILES.get(end, TF32_TILE), b.mT.contiguous().mT
+        tiles = triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(columns, tile["COLUMNS"])
         other = out if other is None else other  # the program needs an address, also where it does not read it
         product[tiles, M](
             a, b, out, other, rows, columns, depth, *a.stride(), *b.stride(), *out.stride(),
-            END=end, **PRODUCT_TILE,
+            END=end, TF32=self._tf32, **tile,
         )  # fmt: skip
         return out
 
@@ -143,7 +162,7 @@ class TritonKernels(CudaAttention):
 def product(
     a, b, out, other, rows, columns, depth,
     a_model, a_row, a_k, b_model, b_k, b_column, out_model, out_row, out_column,
-    END: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    END: tl.constexpr, TF32: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Writes to `out` a tile of a (rows, depth) @ b (depth, columns) of one model, and what follows in the same pass.
 
@@ -151,9 +170,10 @@ def product(
     of `out`. `a_model`, `a_row`, `a_k` and the like are strides: by how many numbers the next model, row or column lies
     behind.
 
-    Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, x0 + x1 + x2, which hold a float32;
-    the products of small parts that a float32 would lose are left out. An infinite factor gives NaN. Tensor cores cut
-    off digits where other units round, so only DEPTH terms are added up there.
+    With TF32 tensor cores multiply the factors cut to TF32. Without it they multiply bfloat16 numbers: each factor goes
+    in as the sum of three, x0 + x1 + x2, which hold a float32; the products of small parts that a float32 would lose
+    are left out, and an infinite factor gives NaN. Tensor cores cut off digits where other units round, so only DEPTH
+    terms are added up there.
     """
     m = tl.program_id(1).to(tl.int64)  # the model
     across = tl.cdiv(columns, COLUMNS)  # tiles beside one another
@@ -167,12 +187,15 @@ def product(
     for start in range(0, depth, DEPTH):
         x = tl.load(a, mask=(i < rows) & (start + k[None, :] < depth), other=0.0)
         y = tl.load(b, mask=(j < columns) & (start + k[:, None] < depth), other=0.0)
-        x0, y0 = x.to(tl.bfloat16), y.to(tl.bfloat16)
-        x, y = x - x0.to(tl.float32), y - y0.to(tl.float32)
-        x1, y1 = x.to(tl.bfloat16), y.to(tl.bfloat16)
-        x2, y2 = (x - x1.to(tl.float32)).to(tl.bfloat16), (y - y1.to(tl.float32)).to(tl.bfloat16)
-        small = tl.dot(x0, y2, tl.dot(x1, y1, tl.dot(x2, y0)))
-        total += tl.dot(x0, y0, tl.dot(x0, y1, tl.dot(x1, y0, small)))
+        if TF32:
+            total = tl.dot(x, y, total, input_precision="tf32")
+        else:
+            x0, y0 = x.to(tl.bfloat16), y.to(tl.bfloat16)
+            x, y = x - x0.to(tl.float32), y - y0.to(tl.float32)
+            x1, y1 = x.to(tl.bfloat16), y.to(tl.bfloat16)
+            x2, y2 = (x - x1.to(tl.float32)).to(tl.bfloat16), (y - y1.to(tl.float32)).to(tl.bfloat16)
+            small = tl.dot(x0, y2, tl.dot(x1, y1, tl.dot(x2, y0)))
+            total += tl.dot(x0, y0, tl.dot(x0, y1, tl.dot(x1, y0, small)))
         a += DEPTH * a_k
         b += DEPTH * b_k
     place = m * out_model + i * out_row + j * out_column

@@ -135,7 +135,7 @@ def _draw_learned(data: CensusData, ax: Axes) -> None:
         ax.fill_between(steps, *np.transpose(intervals), step="post", color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
     ax.set_title("(a) seeds that have learned a skill")
-    ax.legend(loc="lower right", handlelength=1)
+    ax.legend(loc="lower right", fontsize="small", handlelength=0.8, borderpad=0.1, labelspacing=0.2, handletextpad=0.4)
 
 
 def _draw_onsets(data: CensusData, ax: Axes) -> None:

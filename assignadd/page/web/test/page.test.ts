@@ -88,7 +88,7 @@ test("two numbers alone get the assignment that every sequence has", () => {
 
 test("a network that binds is never said not to, whatever onsets it has", () => {
   const said = summary(own, rules);
-  expect(said).toContain("binds (97.0 %");
+  expect(said).toContain("binds (97.0\u00a0%");
   expect(said).toContain("No skill stayed above its level for 1,000 steps");
   expect(summary({ ...own, binds: false }, rules)).toContain("does not bind");
 });

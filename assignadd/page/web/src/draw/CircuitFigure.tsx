@@ -170,7 +170,7 @@ function Holder({ since, prompt, i, x, y, box, tall, pressed, words, label, onPr
   const roomy = box >= ROOMY;
   const [own, ...read] = words;
   const lines = roomy ? [read.join(" ")] : read;
-  const size = roomy ? Math.min(11, (1.55 * box) / Math.max(2.6, lines[0].length)) : 9;
+  const size = roomy ? Math.min(11, (1.4 * box) / Math.max(2.6, lines[0].length)) : 9;
   return (
     <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""} ${since}`} transform={`translate(${x - box / 2},${y})`}>
       <rect width={box} height={tall} rx={5} />

@@ -19,7 +19,7 @@ export function Clock({ x, y, size, prompt, answer, ghost }: Props) {
   const N = prompt.task.modulus;
   const R = size / 2;
   const rim = R * 0.74;
-  const reach = R - rim - 16;
+  const reach = R - rim - 22;
   const angle = (n: number): number => (2 * Math.PI * n) / N;
   const at = (n: number, r: number): [number, number] => [r * Math.sin(angle(n)), -r * Math.cos(angle(n))];
   const ray = (n: number, p: number): string =>
@@ -58,7 +58,7 @@ function Face({ N, rim, R, at }: { N: number; rim: number; R: number; at: (n: nu
       <circle r={rim} class="rim" />
       <path d={ticks.join("")} class="minute" />
       {named.map((n) => {
-        const [x, y] = at(n, R - 7);
+        const [x, y] = at(n, R - 12);
         return <text key={n} x={x} y={y} class="tick middle">{n}</text>;
       })}
     </>

@@ -5,7 +5,7 @@ export function count(n: number): string {
 }
 
 export function percent(share: number, digits = 1): string {
-  return `${(100 * share).toFixed(digits)} %`;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** Points of a percentage, always with a sign. */

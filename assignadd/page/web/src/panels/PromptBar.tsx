@@ -18,7 +18,7 @@ export function PromptBar() {
     <section class="ask" id="ask" aria-label="Prompt" data-tokens={prompt.value?.tokens.join(" ")} data-error={error?.column}>
       <div class="ask-line">
         <label for="prompt">Ask the network</label>
-        <div class="field">
+        <div class="field" style={{ "--letters": Math.max(text.value.length, 1) }}>
           <input
             id="prompt"
             type="text"

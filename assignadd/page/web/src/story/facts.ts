@@ -3,7 +3,7 @@
 import { percent } from "../draw/format";
 import type { ModelEntry } from "../data/types";
 import type { Specification } from "../interventions/specification";
-import { paddingOf, type PadsAt } from "../model/padding";
+import { paddingOf, type Asked, type PadsAt } from "../model/padding";
 import { promptOf, type Prompt } from "../model/prompt";
 import { isAddition, tokenName, variables, type Task } from "../model/task";
 import { parse, ParseError } from "../model/text";
@@ -19,7 +19,7 @@ export function accuracy(of: ModelEntry, set: string): string | null {
   const found = of.accuracies[set];
   if (!found) return null;
   const [value, low, high] = found.map((v) => (100 * v).toFixed(1));
-  return `${value} % [${low}, ${high}]`;
+  return `${value}\u00a0% [${low},\u00a0${high}]`;
 }
 
 /** The accuracies that there are, each with its words. */
@@ -57,6 +57,16 @@ export function sumOf(task: Task): string {
   const n = (value: number): number => value % task.modulus;
   const list = [`${others[2 % others.length]}=${n(1)}`, `${asked}=${n(17)}`, `${others[0]}=${n(42)}`].slice(0, Math.min(3, task.max_assignments));
   return `${list.join(", ")}, ${asked}${task.operator}${n(19)}=?`;
+}
+
+/** The prompt that the network gets wrong by the most, where that is a double that training never added. */
+export function mistakenDouble(of: ModelEntry): Asked | undefined {
+  const model = modelOf(of.key);
+  const wrong = model?.examples.find(({ label }) => label === "answered wrong");
+  const prompt = wrong && readable(wrong.text, of.task, wrong.padding);
+  if (!model || !prompt || !isAddition(of.task)) return undefined;
+  const [a, b] = prompt.values;
+  return a === b && !model.isSeen(a, b) ? wrong : undefined;
 }
 
 /** A double that training never added; null where all were. */

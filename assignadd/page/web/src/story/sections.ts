@@ -13,7 +13,7 @@ import { addIntervention } from "../state/interventions";
 import { modelOf } from "../state/models";
 import { change } from "../state/store";
 import type { View } from "../state/view";
-import { accuracies, accuracy, answered, heldOutDouble, PADDING, readable, share, snapshotOf, sumOf, tokenAt } from "./facts";
+import { accuracies, accuracy, answered, heldOutDouble, mistakenDouble, PADDING, readable, share, snapshotOf, sumOf, tokenAt } from "./facts";
 
 export type Figure = "circuit" | "step" | "break" | "curve" | "population";
 export interface Try {
@@ -239,14 +239,15 @@ function always(told: ModelEntry, other: ModelEntry | undefined, index: Index): 
 function unseen(m: ModelEntry, index: Index): Section {
   const census = index.population?.census;
   const double = heldOutDouble(m);
+  const wrong = mistakenDouble(m);
   return {
-    id: "unseen", title: "What did the paper not see?", figures: ["circuit"], set: at(m, double ? { text: double, padding: 0 } : {}),
+    id: "unseen", title: "What did the paper not see?", figures: ["circuit"], set: at(m, wrong ? { text: wrong.text, padding: wrong.padding } : double ? { text: double, padding: 0 } : {}),
     sentences: () => [
       "Doubles: sums n + n that training left out.",
       stated(accuracies(m, untold(index, [["0-var doubles", "of the held-out doubles"]])), "This network answers"),
       stated(accuracies(m, [["0-var mirror seen", "where the other order was seen"], ["0-var neither order", "where neither was"]]), "Of other held-out pairs it answers"),
       census && doubles(census),
-      "And seeds that stay stuck: the section above.",
+      "Nor did it see the seeds that stay stuck, those of the section before.",
     ],
     tries: () => (double ? [{ label: `a held-out double: ${double}`, act: () => change({ text: double, padding: 0, interventions: [] }) }, ...example(m, "answered wrong")] : example(m, "answered wrong")),
   };
