@@ -10,6 +10,7 @@ import pytest
 
 import assignadd
 from assignadd.cli import main
+from assignadd.runs.files import read_input
 
 PACKAGE = Path(assignadd.__file__).parent
 NEVER_ENDING = ("/dev/zero", "fifo", "folder", "sparse", "/proc/self/mem", "missing")
@@ -114,3 +115,10 @@ def test_no_other_place_reads_files():
                 if name.rpartition(".")[2] in READING | POLARS and name not in NOT_FILES:
                     counted[module] = counted.get(module, 0) + 1
     assert counted == READ_ELSEWHERE
+
+
+def test_a_pipe_and_a_device_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="not a regular file"):
+            read_input(path, 100)

@@ -54,6 +54,7 @@ def forge(run: Path, **changes: object) -> None:
         "checkpoints/../../x.safetensors",
         "states/x.safetensors",
         "states/1.safetensors",
+        "others/00000001.safetensors",
         "lock",
         "",
     ],

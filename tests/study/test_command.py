@@ -66,6 +66,7 @@ def test_showing_writes_nothing_unless_asked(folder, tmp_path, capsys):
     for name in ("small.parquet", "small.json"):
         (tmp_path / "made" / name).rename(folder / name)
     before = sorted(tmp_path.rglob("*"))
+    assert not [path for path in before if path.name == "__pycache__"]
     capsys.readouterr()
     assert main(["study", str(folder / "study.py"), "small", "--show"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
