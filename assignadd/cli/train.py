@@ -104,13 +104,15 @@ def _training_screen(title: str, total: int, unit: str) -> Iterator[Callable[[in
     shown just before and more will follow.
     """
     status = console.status(Text(title))
-    first_done: int | None = None  # updates at the first report, more than 0 if the run is continued
-    started = shown_at = 0.0  # the times of the first and of the last report, in seconds
+    calls = 0  # of `show`
+    first_done = 0  # updates at the second call: what is done before it may have waited for a compiler
+    started = shown_at = 0.0  # the times of the second call and of the last report, in seconds
 
     def show(done: int, details: Callable[[], list[str]]) -> None:
-        nonlocal first_done, started, shown_at
+        nonlocal calls, first_done, started, shown_at
         now = time.monotonic()
-        if first_done is None:
+        calls += 1
+        if calls <= 2:
             first_done, started = done, now
         seconds_between = SCREEN_SECONDS if console.is_terminal else LOG_SECONDS
         if now - shown_at < seconds_between and done < total:
