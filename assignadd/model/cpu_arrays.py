@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
-from assignadd.model.kernels.numba_vectors import SOME
+from assignadd.model.kernels.blas import BYTES
+from assignadd.model.kernels.numba_vectors import KEYS, LANES, SOME
 from assignadd.model.table import Weights
 
 Array = np.ndarray
@@ -99,85 +100,103 @@ class Sums(NamedTuple):
 
 
 class HeadTables(NamedTuple):
-    """The tables of several heads; of layer 1 and of layer 2 each head has its own."""
+    """The tables of several heads.
+
+    "all" is H dh: the columns of all heads beside one another. Where an axis is of lanes, the heads of layer 1 stand
+    there, LANES in each block, and lanes without a head are 0.
+    """
 
     rows: Float32[Array, "R+1 d"]
-    """The embeddings [E; P], C rows; what each head of layer 1 writes for them, H C; the constant E_= + P_=, 1."""
+    """The embeddings [E; P], C rows; what the H heads of layer 1 write for the first of them, for the second and so on;
+    the constant E_= + P_=, 1."""
     queries_1: Float32[Array, "H C dh"]
     keys_1: Float32[Array, "H C dh"]
     values_1: Float32[Array, "H C dh"]
     scores_1: Float32[Array, "H C C"]
-    factors_1: Float32[Array, "H C C"]
-    keys_2: Float32[Array, "H R dh"]
-    """Of each head of layer 2, the keys of the first R of `rows`."""
-    keys_2_T: Float32[Array, "H dh R"]
-    values_2: Float32[Array, "H R dh"]
-    positions: Float32[Array, "H*T+1 d"]
-    """Of `rows`, what layer 1 writes for positions, and the constant: in the order of `HeadChunk.amounts_1`."""
+    factors_of_head: Float32[Array, "H C C"]
+    """Exponentials of the scores (`numba_functions.factors_of`)."""
+    factors_1: Float32[Array, "blocks C C lanes"]
+    """The same with the heads in lanes."""
+    no_head: Float32[Array, "blocks lanes"]
+    """1 in lanes without a head, 0 in the others."""
+    Q2: Float32[Array, "d all"]
+    K2: Float32[Array, "d all"]
+    V2: Float32[Array, "d all"]
+    keys_2: Float32[Array, "R all"]
+    """Of the first R of `rows`, of which the residual of a key is made; as `values_2`."""
+    keys_2_T: Float32[Array, "all R"]
+    values_2: Float32[Array, "R all"]
     read_out: Float32[Array, "h N"]
     """W_out W_U."""
     # Transposed copies, as in `Tables`.
     U_T: Float32[Array, "N d"]
     W_in_T: Float32[Array, "h d"]
     read_out_T: Float32[Array, "N h"]
-    Q2_T: Float32[Array, "H dh d"]
-    O2_T: Float32[Array, "H d dh"]
+    Q2_T: Float32[Array, "all d"]
+    O2_T: Float32[Array, "d all"]
     positions_T: Float32[Array, "d H*T"]
-    """Without the constant, whose amount has no gradient."""
-    values_2_T: Float32[Array, "H dh R"]
+    """Of `rows`, what layer 1 writes for positions."""
+    values_2_T: Float32[Array, "all R"]
 
 
 class HeadChunk(NamedTuple):
     """What the forward and the backward pass of several heads write for the n sequences of a chunk.
 
-    The P columns of a head of layer 2 are T for each of the 1 + H sources of its keys: the embeddings at the T
-    positions, then what each head of layer 1 copies from there.
+    Axes H are of the heads of layer 2. Those of layer 1 are in lanes. Behind the T keys are more, which are 0, up to a
+    multiple of KEYS.
     """
 
-    attention_1: Float32[Array, "H n*T T"]
-    """0 for keys after the query, to which nothing is written."""
+    copied_rows: Int64[Array, "n H*T"]
+    """The places, among what layer 1 writes, of what its heads copy from each position's token."""
+    attention_1: Float32[Array, "blocks n pairs lanes"]
+    """The weights of the first query's keys, then those of the next, of each `numba_heads.keys_of` it."""
     amounts_1: Float32[Array, "n H*T+1"]
-    """How much each head of layer 1 writes into `=` of each position's rows; then 1 for the constant."""
+    """How much the H heads of layer 1 write into `=` of each position's rows; then 1 for the constant."""
     resid_pre: Float32[Array, "n d"]
     """The residual of `=` after layer 1."""
-    queries_2: Float32[Array, "H n dh"]
+    queries_2: Float32[Array, "n all"]
     """The queries of `=`, times 1 / sqrt(d_head)."""
-    scores_2: Float32[Array, "H n P"]
-    """The score of each position's embeddings, and of the copies of them."""
-    amounts_2: Float32[Array, "H n P"]
-    """How much `=` reads of the same: its attention, T columns, and what that passes on of the copies."""
-    of_rows: Float32[Array, "n R"]
-    """For one head at a time: the scores of all rows, how much of each is read, or the gradients of these."""
-    read_2: Float32[Array, "H n dh"]
-    """What each head reads: the values, weighted by their amounts."""
+    of_rows: Float32[Array, "n R+lanes"]
+    """For one head at a time: the scores of all rows, how much of each is read, or the gradients of these. The last
+    columns are for a vector that begins in the last row's."""
+    scores_2: Float32[Array, "n H T"]
+    """The score of each position's embeddings."""
+    copied_scores: Float32[Array, "blocks n H keys lanes"]
+    """The score of what each head of layer 1 copies from each position."""
+    attention_2: Float32[Array, "n H T"]
+    passed_on: Float32[Array, "blocks n H keys lanes"]
+    """How much of each position's copies is passed on to `=`."""
+    read_2: Float32[Array, "n all"]
+    """What the heads read: values, weighted by their attention and by what it passes on."""
     resid_mid: Float32[Array, "n d"]
     neurons: Float32[Array, "n h"]
     logits: Float32[Array, "n N"]
     """The logits; after `cross_entropy`, their gradient."""
     g_neurons: Float32[Array, "n h"]
     g_resid: Float32[Array, "n d"]
-    g_read_2: Float32[Array, "H n dh"]
-    g_amounts_2: Float32[Array, "H n P"]
-    g_scores_2: Float32[Array, "H n P"]
-    g_queries_2: Float32[Array, "H n dh"]
-    g_amounts_1: Float32[Array, "n H*T"]
-    # Scratch memory for a transposed pattern of layer 1, and for its backward pass, as in `Chunk`.
-    pattern_T: Float32[Array, "T T"]
-    g_by_key: Float32[Array, "T+1 T"]
-    g_positions: Float32[Array, "C T"]
+    g_read_2: Float32[Array, "n all"]
+    g_attention_2: Float32[Array, "n H T"]
+    """Without what goes through the copies."""
+    g_passed_on: Float32[Array, "blocks n H keys lanes"]
+    g_scores_2: Float32[Array, "n H T"]
+    g_copied_scores: Float32[Array, "blocks n H keys lanes"]
+    g_queries_2: Float32[Array, "n all"]
+    g_amounts_1: Float32[Array, "n H*T+lanes"]
+    # Scratch memory of `layer_1_backward`.
+    g_row: Float32[Array, "keys lanes"]
+    g_positions: Float32[Array, "C T lanes"]
 
 
 class HeadSums(NamedTuple):
     """Gradients of what all sequences share, of several heads, added up over the chunks of a thread."""
 
-    scores_1: Float32[Array, "H C C"]
+    scores_1: Float32[Array, "blocks C C lanes"]
     equal_rows: Float32[Array, "H*C+1 d"]
     """Of `HeadTables.rows` from row C on: of what layer 1 writes, and of the constant."""
-    keys_2: Float32[Array, "H R dh"]
-    values_2: Float32[Array, "H R dh"]
-    positions: Float32[Array, "H*T+1 d"]
-    Q2: Float32[Array, "H d dh"]
-    O2: Float32[Array, "H dh d"]
+    keys_2: Float32[Array, "R all"]
+    values_2: Float32[Array, "R all"]
+    Q2: Float32[Array, "d all"]
+    O2: Float32[Array, "all d"]
     W_in: Float32[Array, "d h"]
     read_out_T: Float32[Array, "N h"]
     """Transposed, as in `Sums`."""
@@ -256,18 +275,21 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     H = len(w.Q1) if w.Q1.ndim == 3 else 1
     C = K + T  # rows: tokens, then positions
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
-    R, P = (1 + H) * C, (1 + H) * T  # the rows that keys of layer 2 are made of, and those among them of positions
-    lengths = {"K": K, "T": T, "C": C, "S": S, "H": H, "R": R, "P": P, "d": d, "dh": dh}
-    return lengths | {"h": len(w.W_out), "N": w.U.shape[1], "n": n}
+    lengths = {"K": K, "T": T, "C": C, "S": S, "H": H, "d": d, "dh": dh, "h": len(w.W_out), "N": w.U.shape[1], "n": n}
+    # Of several heads: the rows that keys of layer 2 are made of, and T and pairs of query and key in whole vectors.
+    keys = math.ceil(T / KEYS) * KEYS
+    pairs = sum(math.ceil((query + 1) / KEYS) * KEYS for query in range(T))
+    lengths |= {"all": H * dh, "R": (1 + H) * C, "keys": keys, "pairs": pairs}
+    return lengths | {"blocks": math.ceil(H / LANES), "lanes": LANES}
 
 
 class _Layout(NamedTuple):
     """Where the matrices of a class above are in memory: the one begins at a line of the cache after the other."""
 
-    places: dict[str, tuple[slice, list[int]]]
-    """The numbers of each matrix, and its shape, by its name."""
+    places: dict[str, tuple[slice, Any, list[int]]]
+    """The memory of each matrix, the type of its numbers and its shape, by its name."""
     size: int
-    """How many numbers all of them take."""
+    """How many numbers of single precision all of them take."""
 
 
 def _layout(kind: Any, sizes: dict[str, int]) -> _Layout:
@@ -284,15 +306,18 @@ def _layout_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> _Layout:
     places, start = {}, 0
     for name, hint in get_type_hints(kind).items():
         shape = [_length(axis, dict(sizes)) for axis in hint.dim_str.split()]
-        places[name] = slice(start, start + math.prod(shape)), shape
-        start += math.ceil(math.prod(shape) / LINE) * LINE
+        type_of_numbers = np.dtype(hint.dtypes[0])
+        size = math.prod(shape) * type_of_numbers.itemsize // BYTES
+        places[name] = slice(start, start + size), type_of_numbers, shape
+        start += math.ceil(size / LINE) * LINE
     return _Layout(places, start)
 
 
 def _length(axis: str, sizes: dict[str, int]) -> int:
-    """The length of an axis such as "T", "n*T" or "4*C+1": a product of letters and numbers, perhaps plus a number."""
+    """The length of an axis such as "T", "n*T" or "4*C+1": a product of names and numbers, perhaps plus another one."""
     product, _, added = axis.partition("+")
-    return math.prod(sizes.get(factor) or int(factor) for factor in product.split("*")) + int(added or 0)
+    of_product = math.prod(sizes.get(factor) or int(factor) for factor in product.split("*"))
+    return of_product + (sizes.get(added) or int(added or 0))
 
 
 def numbers_of(kind: Any, sizes: dict[str, int]) -> int:
@@ -309,4 +334,7 @@ def matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> A
     """An instance of `kind`, a class above: views of `memory`, (numbers,), which is new by default."""
     layout = _layout(kind, sizes)
     memory = zeros(layout.size) if memory is None else memory
-    return kind(**{name: memory[place].reshape(shape) for name, (place, shape) in layout.places.items()})
+    arrays = {}
+    for name, (place, type_of_numbers, shape) in layout.places.items():
+        arrays[name] = memory[place].view(type_of_numbers).reshape(shape)
+    return kind(**arrays)

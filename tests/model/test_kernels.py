@@ -9,10 +9,13 @@ import torch
 pytest.importorskip("numba")
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
-from assignadd.model.cpu_step import Update
+from assignadd.model.cpu_arrays import HeadChunk, HeadTables, Update, lengths_of, matrices
 from assignadd.model.kernels import kernels_for, numba_functions, numba_heads, numba_step
 from assignadd.model.kernels.numba_functions import CompiledKernels
+from assignadd.model.kernels.numba_vectors import LANES
 from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
+from assignadd.model.stack import initial_stack
+from assignadd.model.table import Weights
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
@@ -98,15 +101,65 @@ def test_collect_is_the_transpose_of_spread():
     ]
 
 
-def test_compiled_sums_over_the_rows_of_several_sources_are_those_of_tensors():
-    generator = torch.Generator().manual_seed(2)
+@pytest.mark.parametrize("heads", [2, LANES, LANES + 3])
+def test_compiled_sums_over_the_rows_of_several_sources_are_those_of_tensors(heads):
+    """Sources of a key are the embedding of its position and, for each position, what the heads of layer 1 copy."""
+    generator, C, blocks = torch.Generator().manual_seed(2), 9, -(-heads // LANES)
     tokens = torch.randint(0, 5, (3, 4), generator=generator)
-    numbers, rows = torch.randn(3, 12, generator=generator), torch.full((3, 27), torch.nan)
-    numba_heads.spread(numbers.numpy(), tokens.numpy(), rows.numpy(), 9)
-    expected = spread(numbers.view(3, 3, 4), tokens.unsqueeze(1), 9)
-    torch.testing.assert_close(rows.view(3, 3, 9), expected)
-    numba_heads.collect(rows.numpy(), tokens.numpy(), numbers.numpy(), 9)
-    torch.testing.assert_close(numbers.view(3, 3, 4), collect(expected, tokens.unsqueeze(1)))
+    direct, copied = torch.randn(3, heads, 4, generator=generator), torch.zeros(blocks, 3, heads, 4, LANES)
+    lanes = copied.permute(1, 2, 3, 0, 4).flatten(3).clone()  # (3, heads, 4, lanes)
+    lanes[..., :heads] = torch.randn(3, heads, 4, heads, generator=generator)
+    copied.copy_(lanes.unflatten(3, (blocks, LANES)).permute(3, 0, 1, 2, 4))
+    no_head = (torch.arange(blocks * LANES) >= heads).float().view(blocks, LANES)
+    of_rows = torch.full((3, (1 + heads) * C + LANES), torch.nan)
+    for g in range(heads):
+        arrays = direct.numpy(), copied.numpy(), tokens.numpy()
+        numba_heads.spread(*arrays, g, of_rows.numpy())
+        numbers = torch.cat([direct[:, g, None], lanes[:, g, :, :heads].mT], 1)  # (3, 1 + heads, 4)
+        expected = spread(numbers, tokens.unsqueeze(1), C)  # (3, 1 + heads, C)
+        torch.testing.assert_close(of_rows[:, :C], expected[:, 0])
+        torch.testing.assert_close(of_rows[:, C:-LANES].view(3, C, heads).mT, expected[:, 1:])
+        of_rows[:, -LANES:] = torch.nan  # what a vector that begins in the last row reads
+        collected, copies = torch.full_like(direct, 7), torch.full_like(copied, 7)
+        numba_heads.collect(of_rows.numpy(), tokens.numpy(), no_head.numpy(), g, collected.numpy(), copies.numpy())
+        per_position = collect(expected, tokens.unsqueeze(1))
+        torch.testing.assert_close(collected[:, g], per_position[:, 0])
+        of_lanes = copies[:, :, g].permute(1, 2, 0, 3).flatten(2)  # (3, 4, lanes)
+        torch.testing.assert_close(of_lanes[..., :heads].mT, per_position[:, 1:])
+        assert (of_lanes[..., heads:] == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+def test_compiled_attention_of_several_heads_is_that_of_tensors(scale):
+    """At a scale of 60 sums of exponentials leave float32, and scores are taken one by one."""
+    H, config = LANES + 1, PRESETS["tiny"]
+    config = replace(config, model=replace(config.model, n_heads=H))
+    tokens, w = sequences(config, 30)[0], Weights.of(initial_stack(config, [0]).of_model(0))
+    lengths = lengths_of(w, len(tokens))
+    K, T, blocks = lengths["K"], lengths["T"], lengths["blocks"]
+    tables, chunk = matrices(HeadTables, lengths), matrices(HeadChunk, lengths)
+    scores = scale * torch.randn(H, K + T, K + T, generator=torch.Generator().manual_seed(4))
+    tables.scores_1[:] = scores.numpy()
+    for h in range(H):
+        numba_functions.factors_of(tables.scores_1[h], tables.factors_of_head[h], T)
+        tables.factors_1[h // LANES, :, :, h % LANES] = tables.factors_of_head[h]
+    tables.no_head[-1, 1:] = 1  # the last block has one head
+    for block in range(blocks):
+        attention = chunk.attention_1[block]
+        numba_heads.layer_1(tables, block, tokens.numpy(), attention, chunk.amounts_1, chunk.of_rows[0])
+    usage = torch.zeros(len(tokens), (1 + H) ** 2 * (K + T) + 1, dtype=torch.float64)
+    expected = TensorKernels(K, T, CPU, H).layer_1(scores.double(), tokens, usage)  # (B, H, T, T)
+    first = 0
+    for q in range(T):
+        keys = torch.from_numpy(chunk.attention_1[:, :, first : first + numba_heads.keys_of(q)])
+        of_lanes = keys.permute(1, 0, 3, 2).flatten(1, 2).double()  # (B, lanes, keys)
+        torch.testing.assert_close(of_lanes[:, :H, : q + 1], expected[:, :, q, : q + 1], rtol=3e-4, atol=1e-6)
+        assert (of_lanes[:, H:] == 0).all() and (of_lanes[:, :, q + 1 :] == 0).all()
+        first += numba_heads.keys_of(q)
+    amounts = torch.from_numpy(chunk.amounts_1).double()
+    of_equals = amounts[:, :-1].view(-1, T, H).mT
+    torch.testing.assert_close(of_equals, expected[:, :, -1], rtol=3e-4, atol=1e-6)
+    assert (amounts[:, -1] == 1).all()
 
 
 def test_double_precision_and_a_missing_compiler_fall_back_to_tensor_operations(monkeypatch):

@@ -6,13 +6,11 @@ import torch
 pytest.importorskip("numba")
 from assignadd.model.kernels.numba_vectors import (
     MANY,
-    REGISTER,
     SOME,
     SUMS,
     TABLE,
     WEIGHTS,
     add_rows,
-    add_small_product,
     transpose,
 )
 
@@ -71,13 +69,3 @@ def test_transposes_of_fewer_and_more_rows_and_columns_than_are_read_at_once():
         turned = torch.full(matrix.T.shape, 7.0)
         transpose(matrix.numpy(), turned.numpy())
         torch.testing.assert_close(turned, matrix.T, rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("width", [REGISTER, 2 * REGISTER + 5, 3])
-def test_small_products_are_added_whatever_lies_between_rows(width):
-    generator = torch.Generator().manual_seed(5)
-    a, b, out = (torch.randn(*size, generator=generator) for size in ((4, 9, 2), (4, 3, width), (2, width + 6)))
-    expected = out.double()
-    expected[:, 2:-4] += a[:, 7].mT.double() @ b[:, 1].double()
-    add_small_product(a[:, 7].mT.numpy(), b[:, 1].numpy(), out[:, 2:-4].numpy())
-    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)

@@ -5,17 +5,19 @@ Every head of layer 1 has its score table, and what it writes is a row for each 
     residual of `=` after layer 1    amounts_1 @ [[E; P] OV1 of each head; E_= + P_=]
 
 A table of layer 2's scores would have H (H C + 1) rows of (1 + H) C numbers: for four heads, more to compute than the
-step itself. So each head of layer 2 has its query, and the keys and values of the (1 + H) C rows that a key is made of,
-which are narrow:
+step itself. So each head of layer 2 has its query, and the keys and values of the (1 + H) C rows that a key is made of:
 
     scores of rows = queries_2 keys_2^T, of which each position has two from each source of a key (`collect`)
     read_2 = used values_2, with how much is used of each row (`spread`), and read_2 W_O is added to the residual
 
-These products are with all rows: sums over the rows of a sequence's tokens, as with one head, take longer where rows
-are narrow.
+These products are with all rows: they are so fast that sums over the rows of a sequence's tokens take as long.
+
+Between the products, the numbers of LANES heads of layer 1 stand beside one another: one vector has the weights that
+they give to a key, or the scores of what they copy. So tables are read and gradients added once for all of them.
 
 `cpu_arrays` says what every array is (`HeadTables`, `HeadChunk`, `HeadSums`); names and shapes are those of
-`numba_functions` and `numba_step`. A loop over h is over the heads of layer 1, one over g over those of layer 2.
+`numba_functions` and `numba_step`. A loop over h is over the heads of layer 1, one over g over those of layer 2, one
+over blocks over LANES heads of layer 1 at a time.
 """
 
 from __future__ import annotations
@@ -24,20 +26,36 @@ import numpy as np
 
 from assignadd.model.kernels.blas import add_dot, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
+    SAFE_SUM,
     add,
-    add_keys,
-    add_query,
-    add_query_positions,
     clear,
     copy,
     factors_of,
     fast,
     inlined,
     inner,
-    layer_1,
     softmax,
 )
-from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, add_small_product, transpose
+from assignadd.model.kernels.numba_vectors import (
+    KEYS,
+    LANES,
+    SUMS,
+    TABLE,
+    WEIGHTS,
+    add_rows,
+    all_above,
+    keys_at,
+    lanes_at,
+    lanes_from,
+    sum_of,
+    transpose,
+    where_zero,
+    write_keys,
+    write_lanes,
+    write_lanes_from,
+    zero_keys,
+    zero_lanes,
+)
 
 
 @inner
@@ -56,221 +74,383 @@ def write_tables(model, thread):
     wait_for_all(thread)
     for h in range(thread.number, H, thread.n_threads):
         dot(embeddings, weights.V1[h], tables.values_1[h])
-        dot(tables.values_1[h], weights.O1[h], outputs_1[h * C : h * C + C])
+        dot(tables.values_1[h], weights.O1[h], outputs_1[h::H])
         dot(embeddings, weights.Q1[h], tables.queries_1[h])
         dot(embeddings, weights.K1[h], tables.keys_1[h])
         gemm(scale, tables.queries_1[h], tables.keys_1[h].T, 0, tables.scores_1[h])
-        factors_of(tables.scores_1[h], tables.factors_1[h], T)
+        factors_of(tables.scores_1[h], tables.factors_of_head[h], T)
+        into_lane(tables.factors_of_head[h], tables.factors_1[h // LANES], h % LANES)
     wait_for_all(thread)
-    for g in range(thread.number, H, thread.n_threads):
-        dot(key_rows, weights.K2[g], tables.keys_2[g])
-        dot(key_rows, weights.V2[g], tables.values_2[g])
-        transpose(tables.keys_2[g], tables.keys_2_T[g])
+    if thread.number == 0:
+        for lane in range(H, tables.no_head.size):
+            tables.no_head[lane // LANES, lane % LANES] = 1
+        beside(weights.Q2, tables.Q2)
+        beside(weights.K2, tables.K2)
+        dot(key_rows, tables.K2, tables.keys_2)
+        transpose(tables.keys_2, tables.keys_2_T)
     if thread.number == thread.n_threads - 1:
-        for h in range(H):
-            copy(outputs_1[h * C + K : h * C + C], tables.positions[h * T : h * T + T])
-        copy(constant, tables.positions[H * T :])
+        beside(weights.V2, tables.V2)
+        dot(key_rows, tables.V2, tables.values_2)
     wait_for_all(thread)
+
+
+@inner
+def beside(matrices, out):
+    """Writes the matrices of all heads, (H, d, dh), beside one another, (d, H dh)."""
+    H, d, dh = matrices.shape
+    for g in range(H):
+        for i in range(d):
+            row, out_row = matrices[g, i], out[i, g * dh :]
+            for j in range(dh):
+                out_row[j] = row[j]
+
+
+@inner
+def apart(matrix, out):
+    """Writes the columns of a matrix, (d, H dh), into the matrices of all heads, (H, d, dh): `beside` backward."""
+    H, d, dh = out.shape
+    for g in range(H):
+        for i in range(d):
+            row, out_row = matrix[i, g * dh :], out[g, i]
+            for j in range(dh):
+                out_row[j] = row[j]
+
+
+@inner
+def into_lane(matrix, matrices, lane):
+    """Writes a matrix into one lane of several that stand there, number by number."""
+    for i in range(len(matrix)):
+        row, of_lanes = matrix[i], matrices[i]
+        for j in range(len(row)):
+            of_lanes[j, lane] = row[j]
+
+
+@inner
+def from_lane(matrices, lane, out):
+    """Writes one of several matrices that stand in lanes into a matrix of its own: `into_lane` backward."""
+    for i in range(len(out)):
+        of_lanes, row = matrices[i], out[i]
+        for j in range(len(row)):
+            row[j] = of_lanes[j, lane]
 
 
 @inner
 def transpose_tables(model):
     """Writes the transposes of weights and tables that the backward pass of every chunk multiplies by."""
     weights, tables = model.weights, model.tables
-    # Without the last row, that of the constant, whose amount is always 1.
-    transpose(tables.positions[: len(tables.positions) - 1], tables.positions_T)
-    for g in range(len(weights.Q2)):
-        transpose(weights.Q2[g], tables.Q2_T[g])
-        transpose(weights.O2[g], tables.O2_T[g])
-        transpose(tables.values_2[g], tables.values_2_T[g])
+    T, (H, dh, d) = len(weights.pos), weights.O2.shape
+    constant = len(tables.rows) - 1  # the row, whose amount is always 1
+    transpose(tables.rows[constant - H * T : constant], tables.positions_T)
+    transpose(tables.Q2, tables.Q2_T)
+    transpose(weights.O2.reshape(H * dh, d), tables.O2_T)
+    transpose(tables.values_2, tables.values_2_T)
 
 
 @inner
 def attend(model, chunk, tokens):
     """Writes the residual of `=` after layer 2's attention, (n, d), of the n sequences of a chunk."""
     weights, tables, scale = model.weights, model.tables, model.scale
-    n, T = tokens.shape
-    H, C = len(tables.scores_1), tables.scores_1.shape[1]
-    amounts_1, resid_pre, resid_mid = chunk.amounts_1[:n], chunk.resid_pre[:n], chunk.resid_mid[:n]
-    of_rows = chunk.of_rows[:n]
-    # Behind its T columns of `amounts_1` every head writes 1. The next head overwrites it; the last 1 is for the
-    # constant.
-    for h in range(H):
-        layer_1(tables.scores_1[h], tables.factors_1[h], tokens, chunk.attention_1[h], amounts_1, h * T)
+    (n, T), (H, dh, d) = tokens.shape, weights.O2.shape
+    C = tables.scores_1.shape[1]
+    copied_rows, amounts_1, of_rows = chunk.copied_rows[:n], chunk.amounts_1[:n], chunk.of_rows[:n]
+    resid_pre, resid_mid = chunk.resid_pre[:n], chunk.resid_mid[:n]
+    queries_2, read_2 = chunk.queries_2[:n], chunk.read_2[:n]
+    for block in range(len(tables.factors_1)):
+        layer_1(tables, block, tokens, chunk.attention_1[block], amounts_1, of_rows[0])
     # The residual of `=`: from the positions and the constant, then from the tokens.
-    dot(amounts_1, tables.positions, resid_pre)
-    for h in range(H):
-        add_rows(SUMS, tables.rows[C + h * C : C + h * C + C], tokens, amounts_1, h * T, resid_pre)
+    write_copied_rows(tokens, H, copied_rows)
+    outputs_1 = tables.rows[C:]
+    dot(amounts_1, outputs_1[H * (C - T) :], resid_pre)
+    add_rows(SUMS, outputs_1, copied_rows, amounts_1, 0, resid_pre)
+    gemm(scale, resid_pre, tables.Q2, 0, queries_2)
     # `of_rows` is scratch memory for one head: first its scores of all rows, then how much it reads of each.
     for g in range(H):
-        gemm(scale, resid_pre, weights.Q2[g], 0, chunk.queries_2[g][:n])
-        dot(chunk.queries_2[g][:n], tables.keys_2_T[g], of_rows)
-        collect(of_rows, tokens, chunk.scores_2[g], C)
-    layer_2(chunk.attention_1, chunk.pattern_T, chunk.scores_2, chunk.amounts_2, n)
-    copy(resid_pre, resid_mid)
+        of_head = slice(g * dh, g * dh + dh)
+        dot(queries_2[:, of_head], tables.keys_2_T[of_head], of_rows[:, : C + H * C])
+        collect(of_rows, tokens, tables.no_head, g, chunk.scores_2, chunk.copied_scores)
+    layer_2(chunk, n)
     for g in range(H):
-        spread(chunk.amounts_2[g], tokens, of_rows, C)
-        dot(of_rows, tables.values_2[g], chunk.read_2[g][:n])
-        add_dot(chunk.read_2[g][:n], weights.O2[g], resid_mid)
+        of_head = slice(g * dh, g * dh + dh)
+        spread(chunk.attention_2, chunk.passed_on, tokens, g, of_rows)
+        dot(of_rows[:, : C + H * C], tables.values_2[:, of_head], read_2[:, of_head])
+    copy(resid_pre, resid_mid)
+    add_dot(read_2, weights.O2.reshape(H * dh, d), resid_mid)
 
 
 @inner
 def attend_backward(model, chunk, sums, tokens, beta):
     """Adds the gradients by way of `resid_mid` to the sums (`beta` 1), or writes them (`beta` 0)."""
     tables, scale = model.tables, model.scale
-    n, T = tokens.shape
-    H, C = len(tables.scores_1), tables.scores_1.shape[1]
-    amounts_1, g_amounts_1 = chunk.amounts_1[:n], chunk.g_amounts_1[:n]
-    g_resid, of_rows = chunk.g_resid[:n], chunk.of_rows[:n]
+    (n, T), (H, dh) = tokens.shape, model.weights.O2.shape[:2]
+    C = tables.scores_1.shape[1]
+    copied_rows, amounts_1, resid_pre = chunk.copied_rows[:n], chunk.amounts_1[:n], chunk.resid_pre[:n]
+    queries_2, read_2, of_rows = chunk.queries_2[:n], chunk.read_2[:n], chunk.of_rows[:n]
+    g_resid, g_read_2, g_queries_2 = chunk.g_resid[:n], chunk.g_read_2[:n], chunk.g_queries_2[:n]
+    g_amounts_1, of_all_rows = chunk.g_amounts_1[:n], of_rows[:, : C + H * C]
     if beta == 0:  # to these, sequences are added one by one; products write the others
         clear(sums.equal_rows)
-        for h in range(H):
-            clear(sums.scores_1[h])
+        clear(sums.scores_1.reshape(-1, LANES))
     # resid_mid = resid_pre + read_2 O2, and read_2 is the sum of the values, each times its amount.
+    gemm(1, read_2.T, g_resid, beta, sums.O2)
+    dot(g_resid, tables.O2_T, g_read_2)
     for g in range(H):
-        read, g_read = chunk.read_2[g][:n], chunk.g_read_2[g][:n]
-        gemm(1, read.T, g_resid, beta, sums.O2[g])
-        dot(g_resid, tables.O2_T[g], g_read)
-        dot(g_read, tables.values_2_T[g], of_rows)
-        collect(of_rows, tokens, chunk.g_amounts_2[g], C)
-        spread(chunk.amounts_2[g], tokens, of_rows, C)
-        gemm(1, of_rows.T, g_read, beta, sums.values_2[g])
-    layer_2_backward(chunk.attention_1, chunk.pattern_T, chunk.amounts_2, chunk.g_amounts_2, chunk.g_scores_2, n)
+        of_head = slice(g * dh, g * dh + dh)
+        dot(g_read_2[:, of_head], tables.values_2_T[of_head], of_all_rows)
+        collect(of_rows, tokens, tables.no_head, g, chunk.g_attention_2, chunk.g_passed_on)
+        spread(chunk.attention_2, chunk.passed_on, tokens, g, of_rows)
+        gemm(1, of_all_rows.T, g_read_2[:, of_head], beta, sums.values_2[:, of_head])
+    layer_2_backward(chunk, n)
     # Scores are products of queries, which resid_pre Q2 are, and keys.
     for g in range(H):
-        queries, g_queries = chunk.queries_2[g][:n], chunk.g_queries_2[g][:n]
-        spread(chunk.g_scores_2[g], tokens, of_rows, C)
-        dot(of_rows, tables.keys_2[g], g_queries)
-        gemm(1, of_rows.T, queries, beta, sums.keys_2[g])
-        gemm(scale, chunk.resid_pre[:n].T, g_queries, beta, sums.Q2[g])
-        gemm(scale, g_queries, tables.Q2_T[g], 1, g_resid)  # now by resid_pre
+        of_head = slice(g * dh, g * dh + dh)
+        spread(chunk.g_scores_2, chunk.g_copied_scores, tokens, g, of_rows)
+        dot(of_all_rows, tables.keys_2[:, of_head], g_queries_2[:, of_head])
+        gemm(1, of_all_rows.T, queries_2[:, of_head], beta, sums.keys_2[:, of_head])
+    gemm(scale, resid_pre.T, g_queries_2, beta, sums.Q2)
+    gemm(scale, g_queries_2, tables.Q2_T, 1, g_resid)  # now by resid_pre
     # resid_pre is the sum of the rows that layer 1 writes, each times its amount, and the constant.
-    dot(g_resid, tables.positions_T, g_amounts_1)
-    gemm(1, amounts_1.T, g_resid, beta, sums.positions)
-    for h in range(H):
-        add_rows(WEIGHTS, tables.rows[C + h * C : C + h * C + C], tokens, g_amounts_1, h * T, g_resid)
-        add_rows(TABLE, sums.equal_rows[h * C : h * C + C], tokens, amounts_1, h * T, g_resid)
-    for h in range(H):
-        layer_1_backward(chunk, h, tokens, sums.scores_1[h])
+    dot(g_resid, tables.positions_T, g_amounts_1[:, : H * T])
+    gemm(1, amounts_1.T, g_resid, 1, sums.equal_rows[H * (C - T) :])
+    add_rows(WEIGHTS, tables.rows[C:], copied_rows, g_amounts_1, 0, g_resid)
+    add_rows(TABLE, sums.equal_rows, copied_rows, amounts_1, 0, g_resid)
+    for block in range(len(tables.factors_1)):
+        layer_1_backward(chunk, tables.no_head, block, tokens, sums.scores_1[block])
 
 
 @fast
-def collect(of_rows, tokens, numbers, C):
-    """Writes for every position its number from each source of a key, (n, P), from those of all rows, (n, R).
+def write_copied_rows(tokens, H, copied_rows):
+    """Writes at which place, among what layer 1 writes, is what each head copies from each position's token."""
+    n, T = tokens.shape
+    for b in range(n):
+        for k in range(T):
+            for h in range(H):
+                copied_rows[b, k * H + h] = tokens[b, k] * H + h
 
-    It is the number of the position's token plus that of the position.
+
+@inlined
+def keys_of(query):
+    """How many keys have a weight for a query of layer 1: those up to the query, and more up to a multiple of KEYS.
+
+    The weights of these are 0.
+    """
+    return query + KEYS - query % KEYS
+
+
+@fast
+def layer_1(tables, block, tokens, attention, amounts, row):
+    """Writes the attention of a block of heads of layer 1, (n, pairs, LANES), and into `amounts` that of `=`, then 1.
+
+    It is `numba_functions.layer_1` with a vector of heads instead of a number. `row`, of at least T numbers, is scratch
+    memory.
+    """
+    factors, no_head = tables.factors_1[block], tables.no_head
+    n, T = tokens.shape
+    K, H, first_head = len(factors) - T, len(tables.scores_1), block * LANES
+    for b in range(n):
+        sequence, sums_are_safe, pair = tokens[b], True, 0
+        for q in range(T):
+            of_query_token, of_query_position, weights = factors[sequence[q]], factors[K + q], attention[b, pair:]
+            query_token_at, query_position_at = of_query_token[K:], of_query_position[K:]
+            total = lanes_at(no_head, block)  # 1 where there is no head, whose weights are then 0 / 1
+            for k in range(q + 1):
+                key = sequence[k]
+                of_tokens = lanes_at(of_query_token, key) * lanes_at(of_query_position, key)
+                weight = of_tokens * (lanes_at(query_token_at, k) * lanes_at(query_position_at, k))
+                write_lanes(weight, weights, k)
+                total = total + weight
+            sums_are_safe &= all_above(total, SAFE_SUM)
+            inverse = np.float32(1) / total
+            for k in range(q + 1):
+                write_lanes(lanes_at(weights, k) * inverse, weights, k)
+            pair += keys_of(q)
+        if not sums_are_safe:
+            for h in range(first_head, min(H, first_head + LANES)):
+                softmax_of_sums(tables.scores_1[h], sequence, attention[b], h - first_head, row)
+        of_equals, amounts_of_equals = attention[b, pair - keys_of(T - 1) :], amounts[b]
+        for k in range(T):
+            for h in range(first_head, min(H, first_head + LANES)):
+                amounts_of_equals[k * H + h] = of_equals[k, h - first_head]
+        amounts_of_equals[H * T] = 1
+
+
+@fast
+def softmax_of_sums(scores, sequence, attention, lane, row):
+    """Writes a head's attention in a sequence score by score: slower than factors, safe for any scores."""
+    T = len(sequence)
+    K, pair = len(scores) - T, 0
+    for q in range(T):
+        of_query_token, of_query_position, weights = scores[sequence[q]], scores[K + q], row[: q + 1]
+        for k in range(q + 1):
+            key = sequence[k]
+            weights[k] = of_query_token[key] + of_query_position[key] + of_query_token[K + k] + of_query_position[K + k]
+        softmax(weights)
+        for k in range(q + 1):
+            attention[pair + k, lane] = weights[k]
+        pair += keys_of(q)
+
+
+@fast
+def collect(of_rows, tokens, no_head, g, direct, copied):
+    """Writes for every position its number from each source of a key, of a head g, from those of all rows, (n, R).
+
+    It is the number of the position's token plus that of the position: of their embeddings to `direct`, and of what the
+    heads of layer 1 copy of these to `copied`.
     """
     n, T = tokens.shape
+    H = direct.shape[1]
+    C = (of_rows.shape[1] - LANES) // (1 + H)
+    K = C - T
     for b in range(n):
-        rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
-        for source in range(len(rows) // C):
-            # The C rows of a source are those of tokens, then the T of positions.
-            of_source, of_position_rows = rows[source * C :], rows[(source + 1) * C - T :]
+        rows, rows_of_copies, sequence, of_positions = of_rows[b], of_rows[b, C:], tokens[b], direct[b, g]
+        rows_of_places = rows[K:]
+        for k in range(T):
+            of_positions[k] = rows[sequence[k]] + rows_of_places[k]
+        for block in range(len(copied)):
+            of_copies, first = copied[block, b, g], block * LANES
             for k in range(T):
-                of_positions[source * T + k] = of_source[sequence[k]] + of_position_rows[k]
+                of_token = lanes_from(rows_of_copies, sequence[k] * H + first)
+                of_place = lanes_from(rows_of_copies, (K + k) * H + first)
+                # Lanes without a head have read what is behind that.
+                write_lanes(where_zero(lanes_at(no_head, block), of_token + of_place), of_copies, k)
 
 
 @fast
-def spread(numbers, tokens, of_rows, C):
-    """Writes for all rows, (n, R), the sums of the numbers of positions, (n, P): `collect` transposed."""
+def spread(direct, copied, tokens, g, of_rows):
+    """Writes for all rows, (n, R), the sums of the numbers of positions: `collect` transposed.
+
+    Lanes without a head are 0: they add nothing to what is behind, or are overwritten.
+    """
     n, T = tokens.shape
+    H = direct.shape[1]
+    C = (of_rows.shape[1] - LANES) // (1 + H)
+    K = C - T
     for b in range(n):
-        rows, of_positions, sequence = of_rows[b], numbers[b], tokens[b]
+        rows, rows_of_copies, sequence, of_positions = of_rows[b], of_rows[b, C:], tokens[b], direct[b, g]
+        rows_of_places = rows[K:]
         for row in range(len(rows)):
             rows[row] = 0
-        for source in range(len(rows) // C):
-            of_source, of_position_rows = rows[source * C :], rows[(source + 1) * C - T :]
-            of_source_positions = of_positions[source * T :]
+        for k in range(T):
+            rows[sequence[k]] += of_positions[k]
+        for k in range(T):
+            rows_of_places[k] = of_positions[k]
+        for block in range(len(copied)):
+            of_copies, first = copied[block, b, g], block * LANES
             for k in range(T):
-                of_source[sequence[k]] += of_source_positions[k]
-                of_position_rows[k] = of_source_positions[k]
+                place = sequence[k] * H + first
+                write_lanes_from(lanes_from(rows_of_copies, place) + lanes_at(of_copies, k), rows_of_copies, place)
+        for k in range(T):
+            for block in range(len(copied)):
+                write_lanes_from(lanes_at(copied[block, b, g], k), rows_of_copies, (K + k) * H + block * LANES)
 
 
 @fast
-def layer_2(attention_1, pattern_T, scores, amounts, n):
-    """Writes, for n sequences and every head, how much `=` reads of each position's embedding and of its copies.
-
-    `pattern_T`, (T, T), is scratch memory.
-    """
-    H, T = len(scores), attention_1.shape[2]
+def layer_2(chunk, n):
+    """Writes the attention of `=` in layer 2 and what it passes on of each position's copies, for every head."""
     for b in range(n):
-        weights = amounts[:, b, :T]  # a view, (H, T): the scores of the keys, and after the softmax their attention
-        with_copies(attention_1, pattern_T, scores, b, weights)
-        for g in range(H):
-            softmax(amounts[g, b, :T])
-        pass_on(attention_1, weights, b, amounts)
+        with_copied(chunk.attention_1, b, chunk.scores_2[b], chunk.copied_scores, chunk.attention_2[b])
+        for g in range(chunk.attention_2.shape[1]):
+            softmax(chunk.attention_2[b, g])
+        pass_on(chunk.attention_1, b, chunk.attention_2[b], chunk.passed_on)
 
 
 @fast
-def layer_2_backward(attention_1, pattern_T, amounts, g_amounts, g_scores, n):
-    """Writes the gradient of `layer_2`'s scores from that of its amounts: the same passes over layer 1's attention."""
-    H, T = len(amounts), attention_1.shape[2]
+def layer_2_backward(chunk, n):
+    """Writes the gradients of all scores from those by attention and by what is passed on: `layer_2` from the end."""
+    H, T = chunk.attention_2.shape[1:]
     for b in range(n):
-        g_weights = g_scores[:, b, :T]  # a view, (H, T): first by the attention weights, after the loop by the scores
-        with_copies(attention_1, pattern_T, g_amounts, b, g_weights)
+        # First the gradient by the attention, and after the loop that by the scores of keys.
+        with_copied(chunk.attention_1, b, chunk.g_attention_2[b], chunk.g_passed_on, chunk.g_scores_2[b])
         for g in range(H):
-            weights, g_score, mean = amounts[g, b], g_scores[g, b], np.float32(0)
+            weights, g_score, mean = chunk.attention_2[b, g], chunk.g_scores_2[b, g], np.float32(0)
             for q in range(T):
                 mean += g_score[q] * weights[q]
             for q in range(T):
                 g_score[q] = weights[q] * (g_score[q] - mean)
-        pass_on(attention_1, g_weights, b, g_scores)
+        pass_on(chunk.attention_1, b, chunk.g_scores_2[b], chunk.g_copied_scores)
 
 
 @inlined
-def with_copies(attention_1, pattern_T, numbers, b, totals):
-    """Writes for every head and key q, (H, T), its number and, by q's attention, those of what layer 1 copies into it.
-
-    The `numbers` (H, n, P) are those of T positions, then of what each head of layer 1 copies from there. `pattern_T`,
-    (T, T), is scratch memory.
-    """
+def with_copied(attention_1, b, numbers, copied, totals):
+    """Writes for every key q its number and, by q's attention, those of what layer 1 copies into it, (H, T)."""
     H, T = totals.shape
     for g in range(H):
+        numbers_of_head, totals_of_head = numbers[g], totals[g]
         for q in range(T):
-            totals[g, q] = numbers[g, b, q]
-    for h in range(H):
-        transpose(attention_1[h][b * T : b * T + T], pattern_T)
-        add_small_product(numbers[:, b, (1 + h) * T : (2 + h) * T], pattern_T, totals)
+            totals_of_head[q] = numbers_of_head[q]
+        for block in range(len(copied)):
+            attention, of_copies, pair = attention_1[block, b], copied[block, b, g], 0
+            for q in range(T):
+                total = zero_keys()
+                for k in range(0, keys_of(q), KEYS):
+                    total = total + keys_at(attention, pair + k) * keys_at(of_copies, k)
+                totals_of_head[q] += sum_of(total)
+                pair += keys_of(q)
 
 
 @inlined
-def pass_on(attention_1, weights, b, amounts):
-    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`.
-
-    It is written into the last H T columns of `amounts` (H, n, P) for sequence b.
-    """
+def pass_on(attention_1, b, weights, passed_on):
+    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`."""
     H, T = weights.shape
-    for h in range(H):
-        of_copies = amounts[:, b, (1 + h) * T : (2 + h) * T]
-        for g in range(H):
-            for k in range(T):
-                of_copies[g, k] = 0
-        add_small_product(weights, attention_1[h][b * T : b * T + T], of_copies)
+    for g in range(H):
+        weights_of_head = weights[g]
+        for block in range(len(passed_on)):
+            attention, of_copies, first_pair = attention_1[block, b], passed_on[block, b, g], 0
+            for k in range(0, T, KEYS):
+                total, pair = zero_keys(), first_pair
+                for q in range(k, T):
+                    total = total + weights_of_head[q] * keys_at(attention, pair + k)
+                    pair += keys_of(q)
+                write_keys(total, of_copies, k)
+                first_pair += KEYS * keys_of(k)
 
 
 @fast
-def layer_1_backward(chunk, h, tokens, g_table):
-    """Adds the gradient of every sequence to `g_table`, that of the score table of head h of layer 1, (C, C)."""
-    B, T = tokens.shape
-    H, g_by_key, g_positions = len(chunk.attention_1), chunk.g_by_key, chunk.g_positions
-    clear(g_by_key)
-    clear(g_positions)
-    g_row = g_by_key[T]  # scratch memory, (T,), for one query: the row behind those of the T keys
-    first_copy = (1 + h) * T  # the first of the T columns of what head h copies
-    for b in range(B):
-        g_of_equals = chunk.g_amounts_1[b, h * T :]  # by what layer 1 writes into `=` itself
+def layer_1_backward(chunk, no_head, block, tokens, g_table):
+    """Adds the gradient of every sequence to `g_table`, that of the score tables of a block of heads of layer 1.
+
+    It is `numba_functions.layer_1_backward` with a vector of heads instead of a number. `g_positions` adds up the rows
+    of query positions, transposed.
+    """
+    n, T = tokens.shape
+    C, H, g_row, g_positions = len(g_table), chunk.attention_2.shape[1], chunk.g_row, chunk.g_positions
+    K, first_head = C - T, block * LANES
+    clear(g_positions.reshape(-1, LANES))
+    g_of_key_positions = g_positions[K:]
+    for b in range(n):
+        sequence, pair = tokens[b], 0
         for q in range(T):
-            for k in range(T):  # only the last query, `=`, is read directly
-                g_row[k] = g_of_equals[k] if q == T - 1 else np.float32(0)
+            weights = chunk.attention_1[block, b, pair:]
+            for k in range(0, keys_of(q), KEYS):
+                write_keys(zero_keys(), g_row, k)
+            if q == T - 1:  # `=`, which is read directly
+                for k in range(T):
+                    g_of_equals = lanes_from(chunk.g_amounts_1[b], k * H + first_head)
+                    write_lanes(where_zero(lanes_at(no_head, block), g_of_equals), g_row, k)
             # A weight passes copies on to each head of layer 2, and adds their scores to that of q.
             for g in range(H):
-                weight, g_score = chunk.amounts_2[g, b, q], chunk.g_scores_2[g, b, q]
-                g_passed_on, copied_scores = chunk.g_amounts_2[g, b, first_copy:], chunk.scores_2[g, b, first_copy:]
-                for k in range(T):
-                    g_row[k] += weight * g_passed_on[k] + g_score * copied_scores[k]
-            add_query(chunk.attention_1[h, b * T + q], g_row, q, tokens[b], g_by_key, g_table)
-        add_keys(tokens[b], g_by_key, g_positions)
-    add_query_positions(g_positions, g_table)
+                weight, g_score = chunk.attention_2[b, g, q], chunk.g_scores_2[b, g, q]
+                g_passed_on, copied_scores = chunk.g_passed_on[block, b, g], chunk.copied_scores[block, b, g]
+                for k in range(0, keys_of(q), KEYS):
+                    by_weight = weight * keys_at(g_passed_on, k) + g_score * keys_at(copied_scores, k)
+                    write_keys(keys_at(g_row, k) + by_weight, g_row, k)
+            mean = zero_lanes()
+            for k in range(q + 1):
+                mean = mean + lanes_at(weights, k) * lanes_at(g_row, k)
+            of_query_token = g_table[sequence[q]]
+            query_token_at = of_query_token[K:]
+            for k in range(q + 1):
+                g_score_of_pair = lanes_at(weights, k) * (lanes_at(g_row, k) - mean)
+                key = sequence[k]
+                of_key, of_key_position = g_positions[key], g_of_key_positions[k]
+                write_lanes(lanes_at(query_token_at, k) + g_score_of_pair, query_token_at, k)
+                write_lanes(lanes_at(of_query_token, key) + g_score_of_pair, of_query_token, key)
+                write_lanes(lanes_at(of_key_position, q) + g_score_of_pair, of_key_position, q)
+                write_lanes(lanes_at(of_key, q) + g_score_of_pair, of_key, q)
+            pair += keys_of(q)
+    for q in range(T):
+        of_query_position = g_table[K + q]
+        for key in range(C):
+            write_lanes(lanes_at(of_query_position, key) + lanes_at(g_positions[key], q), of_query_position, key)
 
 
 @inner
@@ -281,38 +461,35 @@ def write_gradients(model, thread, gradients):
     """
     weights, tables, equals, scale = model
     grads, g_tables, sums = gradients.weights, gradients.tables, gradients.sums
-    K, T, H = len(weights.E), len(weights.pos), len(weights.Q1)
+    K, T, (H, dh, d) = len(weights.E), len(weights.pos), weights.O2.shape
     C = K + T
     embeddings, key_rows = tables.rows[:C], tables.rows[: C + H * C]
     g_embeddings, g_outputs_1, g_key_rows = g_tables.rows[:C], g_tables.rows[C : C + H * C], g_tables.rows[: C + H * C]
     g_equal_rows, g_constant = sums.equal_rows[: H * C], sums.equal_rows[H * C :]
-    for g in range(thread.number, H, thread.n_threads):
-        dot(key_rows.T, sums.keys_2[g], grads.K2[g])
-        dot(key_rows.T, sums.values_2[g], grads.V2[g])
-        copy(sums.Q2[g], grads.Q2[g])
-        copy(sums.O2[g], grads.O2[g])
     for h in range(thread.number, H, thread.n_threads):
-        gemm(scale, sums.scores_1[h], tables.keys_1[h], 0, g_tables.queries_1[h])
-        gemm(scale, sums.scores_1[h].T, tables.queries_1[h], 0, g_tables.keys_1[h])
+        from_lane(sums.scores_1[h // LANES], h % LANES, g_tables.scores_1[h])
+        gemm(scale, g_tables.scores_1[h], tables.keys_1[h], 0, g_tables.queries_1[h])
+        gemm(scale, g_tables.scores_1[h].T, tables.queries_1[h], 0, g_tables.keys_1[h])
         dot(embeddings.T, g_tables.queries_1[h], grads.Q1[h])
         dot(embeddings.T, g_tables.keys_1[h], grads.K1[h])
-    wait_for_all(thread)
+    if thread.number == thread.n_threads - 1:
+        copy(sums.O2, grads.O2.reshape(H * dh, d))
+        apart(sums.Q2, grads.Q2)
+        dot(key_rows.T, sums.keys_2, g_tables.K2)
+        apart(g_tables.K2, grads.K2)
+        dot(key_rows.T, sums.values_2, g_tables.V2)
+        apart(g_tables.V2, grads.V2)
     if thread.number == 0:
-        for g in range(H):
-            beta = 0 if g == 0 else 1  # the first head writes, the others add
-            gemm(1, sums.keys_2[g], weights.K2[g].T, beta, g_key_rows)
-            add_dot(sums.values_2[g], weights.V2[g].T, g_key_rows)
-        for h in range(H):  # the rows of positions, whose gradients `attend_backward` adds up apart
-            copy(sums.positions[h * T : h * T + T], g_equal_rows[h * C + K : h * C + C])
-        copy(sums.positions[H * T :], g_constant)
+        dot(sums.keys_2, tables.K2.T, g_key_rows)
+        add_dot(sums.values_2, tables.V2.T, g_key_rows)
         add(g_outputs_1, g_equal_rows, g_outputs_1)
         # E_= + P_=, so it is added to both: the row of `=` and that of the last position.
         add(g_embeddings[equals : equals + 1], g_constant, g_embeddings[equals : equals + 1])
         add(g_embeddings[C - 1 :], g_constant, g_embeddings[C - 1 :])
     wait_for_all(thread)
     for h in range(thread.number, H, thread.n_threads):
-        dot(tables.values_1[h].T, g_outputs_1[h * C : h * C + C], grads.O1[h])
-        dot(g_outputs_1[h * C : h * C + C], weights.O1[h].T, g_tables.values_1[h])
+        dot(tables.values_1[h].T, g_outputs_1[h::H], grads.O1[h])
+        dot(g_outputs_1[h::H], weights.O1[h].T, g_tables.values_1[h])
         dot(embeddings.T, g_tables.values_1[h], grads.V1[h])
     wait_for_all(thread)
     if thread.number == 0:

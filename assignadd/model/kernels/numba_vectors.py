@@ -1,9 +1,10 @@
 """Loops written with vectors, since the compiler by itself would use registers of half the size, or none.
 
-Most are weighted sums of the table rows of each sequence's tokens, and their gradients. A table has rows for tokens and
+Some are weighted sums of the table rows of each sequence's tokens, and their gradients. A table has rows for tokens and
 for positions. All sequences have the same positions, whose rows are for a matrix product. Of the rows of tokens a
 sequence needs a few: a product with all of them would multiply by zero most of the time. A row that no sequence needs
-is not read, so that NaN in it is not passed on. With the compiler switched off, the same operations are NumPy's.
+is not read, so that NaN in it is not passed on. Others take the numbers of several heads at once, one in each lane of a
+vector (`lanes_at`). With the compiler switched off, the same operations are NumPy's.
 
 An `@intrinsic` is a function of compiled code that is written in LLVM's instructions. Numba calls it with the types of
 the arguments. It returns its signature and a function `generate`, which writes the instructions with `builder`; there,
@@ -12,6 +13,7 @@ the arguments. It returns its signature and a function `generate`, which writes 
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 
 import numpy as np
@@ -19,9 +21,9 @@ from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core.cgutils import get_or_insert_function
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic, models, overload, register_model
 
-from assignadd.model.kernels.blas import ANY_ORDER, BYTES, IN_PYTHON, compiled
+from assignadd.model.kernels.blas import BYTES, IN_PYTHON, compiled
 
 _features = get_host_cpu_features()
 REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4  # numbers of a vector register
@@ -29,6 +31,9 @@ REGISTER = 16 if _features.get("avx512f") else 8 if _features.get("avx") else 4 
 MANY, SOME = 8 * REGISTER, 4 * REGISTER
 SUMS, TABLE, WEIGHTS = range(3)  # which of its arguments `add_rows` adds to
 MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2, "C")
+# Heads of layer 1 whose numbers stand beside one another, and keys whose numbers of these heads are read at once.
+LANES, KEYS = 4, 4
+LANES_OF_KEYS = LANES * KEYS
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
 
 
@@ -112,6 +117,86 @@ def inner_product(typing, x, y):
     return types.float32(x, y), generate
 
 
+def _arithmetic(name, llvm_instruction):
+    """Lets compiled code take an operator of Python's between vectors of the same length, or a vector and a number."""
+
+    @intrinsic
+    def operation(typing, x, y):
+        vector = x if isinstance(x, Vector) else y
+
+        def generate(context, builder, signature, arguments):
+            of_lanes = []
+            for kind, argument in zip((x, y), arguments, strict=True):
+                is_vector = isinstance(kind, Vector)
+                of_lanes.append(argument if is_vector else _in_every_lane(builder, argument, vector))
+            return getattr(builder, llvm_instruction)(*of_lanes, flags=("contract",))
+
+        return vector(x, y), generate
+
+    @overload(getattr(operator, name))
+    def of_vectors(x, y):
+        if isinstance(x, Vector) or isinstance(y, Vector):
+            return lambda x, y: operation(x, y)
+        return None  # Numba has it for all others
+
+
+_arithmetic("add", "fadd")
+_arithmetic("sub", "fsub")
+_arithmetic("mul", "fmul")
+_arithmetic("truediv", "fdiv")
+
+
+@intrinsic
+def _all_above(typing, x, least):
+    """Whether every number of a vector is above `least`; NaN is not."""
+
+    def generate(context, builder, signature, arguments):
+        numbers, least_number = arguments
+        above = builder.fcmp_ordered(">", numbers, _in_every_lane(builder, least_number, x))
+        bit = ir.IntType(1)
+        kind = ir.FunctionType(bit, [ir.VectorType(bit, x.lanes)])
+        all_of = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.and.v{x.lanes}i1")
+        return builder.call(all_of, [above])
+
+    return types.boolean(x, types.float32), generate
+
+
+@intrinsic
+def _sum_of(typing, x):
+    """The sum of a vector."""
+
+    def generate(context, builder, signature, arguments):
+        number = ir.FloatType()
+        kind = ir.FunctionType(number, [number, x.llvm_type])
+        start_plus_sum = get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{x.lanes}f32")
+        return builder.call(start_plus_sum, [number(0), arguments[0]], fastmath=("reassoc",))
+
+    return types.float32(x), generate
+
+
+@intrinsic
+def _where_zero(typing, mask, x):
+    """`x` in lanes where `mask` is 0, and 0 in the others."""
+
+    def generate(context, builder, signature, arguments):
+        mask_numbers, numbers = arguments
+        zeros = ir.Constant(x.llvm_type, None)
+        return builder.select(builder.fcmp_ordered("==", mask_numbers, zeros), numbers, zeros)
+
+    return x(mask, x), generate
+
+
+@intrinsic(prefer_literal=True)
+def _zeros(typing, lanes):
+    """A vector of so many zeros, a constant number."""
+    vector = Vector(lanes.literal_value)
+
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(vector.llvm_type, None)
+
+    return vector(lanes), generate
+
+
 @intrinsic
 def transpose_tile(typing, source, source_width, target, target_width):
     """Writes the transpose of a tile of TILE rows and columns at an address to another address.
@@ -150,6 +235,86 @@ def _interleaved(builder, upper, lower, first):
     for i in range(first, first + TILE // 2):
         places += [i, TILE + i]  # LLVM counts the places of `lower` from TILE on
     return builder.shuffle_vector(upper, lower, ir.Constant(ir.VectorType(ir.IntType(32), TILE), places))
+
+
+inlined = partial(compiled, forceinline=True)
+
+
+@inlined
+def lanes_at(x, i):
+    """The vector of the LANES numbers of row i of a matrix (..., LANES)."""
+    return x[i] if IN_PYTHON else vector_at(np.intp(x.ctypes.data) + BYTES * LANES * i, LANES)
+
+
+@inlined
+def write_lanes(vector, x, i):
+    """Writes a vector of LANES numbers into row i of a matrix (..., LANES)."""
+    if IN_PYTHON:
+        x[i] = vector
+        return
+    write(vector, np.intp(x.ctypes.data) + BYTES * LANES * i)
+
+
+@inlined
+def keys_at(x, i):
+    """The vector of the numbers of KEYS rows of a matrix (..., LANES), from row i on."""
+    if IN_PYTHON:
+        return x[i : i + KEYS].ravel()
+    return vector_at(np.intp(x.ctypes.data) + BYTES * LANES * i, LANES_OF_KEYS)
+
+
+@inlined
+def write_keys(vector, x, i):
+    """Writes a vector of numbers into KEYS rows of a matrix (..., LANES), from row i on."""
+    if IN_PYTHON:
+        x[i : i + KEYS] = vector.reshape(KEYS, LANES)
+        return
+    write(vector, np.intp(x.ctypes.data) + BYTES * LANES * i)
+
+
+@inlined
+def lanes_from(x, i):
+    """The vector of the numbers from x[i] to x[i + LANES - 1]."""
+    return x[i : i + LANES] if IN_PYTHON else vector_at(np.intp(x.ctypes.data) + BYTES * i, LANES)
+
+
+@inlined
+def write_lanes_from(vector, x, i):
+    """Writes a vector of LANES numbers into x[i] to x[i + LANES - 1]."""
+    if IN_PYTHON:
+        x[i : i + LANES] = vector
+        return
+    write(vector, np.intp(x.ctypes.data) + BYTES * i)
+
+
+@inlined
+def zero_lanes():
+    """A vector of LANES zeros."""
+    return np.zeros(LANES, np.float32) if IN_PYTHON else _zeros(LANES)
+
+
+@inlined
+def zero_keys():
+    """A vector of zeros for KEYS rows."""
+    return np.zeros(LANES_OF_KEYS, np.float32) if IN_PYTHON else _zeros(LANES_OF_KEYS)
+
+
+@inlined
+def where_zero(mask, vector):
+    """`vector` in lanes where `mask` is 0, and 0 in the others."""
+    return np.where(mask == 0, vector, np.float32(0)) if IN_PYTHON else _where_zero(mask, vector)
+
+
+@inlined
+def sum_of(vector):
+    """The sum of a vector."""
+    return vector.sum() if IN_PYTHON else _sum_of(vector)
+
+
+@inlined
+def all_above(vector, least):
+    """Whether every number of a vector is above `least`; NaN is not."""
+    return (vector > least).all() if IN_PYTHON else _all_above(vector, least)
 
 
 @njit
@@ -211,32 +376,6 @@ def add_rows(to, table, tokens, weights, first, sums):
             offset += BYTES * SOME
         while offset < width:
             _add_vector(to, vector_at(sum_at + offset, 1), sum_at + offset, table_at + offset, width, sequence, amounts)
-            offset += BYTES
-
-
-@partial(compiled, signature=types.void(ANY_ORDER, ANY_ORDER, ANY_ORDER), forceinline=True)
-def add_small_product(a, b, out):
-    """out += a @ b, for matrices so small that a call of BLAS takes longer; rows of `b` and `out` are contiguous."""
-    rows, inner = a.shape
-    if b.shape[0] != inner or out.shape != (rows, b.shape[1]):
-        raise ValueError("the shapes of a matrix product do not fit")
-    if IN_PYTHON:
-        out += a @ b
-        return
-    width, b_at = BYTES * b.shape[1], np.intp(b.ctypes.data)
-    for i in range(rows):
-        row, out_at, offset = a[i], np.intp(out.ctypes.data) + i * out.strides[0], 0
-        while offset <= width - BYTES * REGISTER:
-            total = vector_at(out_at + offset, REGISTER)
-            for j in range(inner):
-                total = plus_scaled(total, row[j], vector_at(b_at + j * b.strides[0] + offset, total))
-            write(total, out_at + offset)
-            offset += BYTES * REGISTER
-        while offset < width:
-            number = vector_at(out_at + offset, 1)  # a vector of length 1
-            for j in range(inner):
-                number = plus_scaled(number, row[j], vector_at(b_at + j * b.strides[0] + offset, number))
-            write(number, out_at + offset)
             offset += BYTES
 
 
