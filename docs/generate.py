@@ -253,7 +253,9 @@ def studies() -> str:
                          f"`assignadd study findings/{folder.name} --show` prints this.\n")  # fmt: skip
         for table in tables:
             study = table.study
-            meanings = [f"*{name}*: {study.labels.get(name, name)}" for name in (*study.outcomes, *study.numbers)]
+            meanings = [
+                f"*{name}*: {study.column_meanings.get(name, name)}" for name in (*study.outcomes, *study.numbers)
+            ]
             about = f"{study.question} {'; '.join(meanings)}."
             parts += [f"### {study.name}\n", f"{about}\n", _markdown(cells_table(table))]
             parts += [_markdown(statements_table(table))] if study.ask else []

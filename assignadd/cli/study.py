@@ -155,7 +155,9 @@ def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure:
         rows.append((name, table.study.question, n_networks, counted))
     if len(tables) == 1:
         study = table.study  # `table`, `cells` and `statements` are those of this one study
-        meanings = [f"{column}: {study.labels.get(column, column)}" for column in (*study.outcomes, *study.numbers)]
+        meanings = [
+            f"{column}: {study.column_meanings.get(column, column)}" for column in (*study.outcomes, *study.numbers)
+        ]
         parts = [cells, *meanings]
         if study.ask:
             parts.append(statements)

@@ -153,7 +153,8 @@ def _observed(sweep: SweepSettings, measure: str) -> SweepSettings:
 
     function, file = function_named(measure)
     config, members = next(iter(sweep.members.items()))
-    return replace(sweep, observe=own_measure(function, config, members[0], SweepObserver, file))
+    observe = own_measure(function, config, members[0], SweepObserver, file)  # which tries it
+    return replace(sweep, observe=observe)
 
 
 def note_versions(provenance: Mapping[str, Any]) -> None:

@@ -31,8 +31,8 @@ SeedMeasure = Callable[[SeedCurves], Measured | None]
 """A number of one seed of a census; None for a seed that the claim is not about."""
 PopulationMeasure = Callable[[Populations], Measured | None]
 """A number of a census or a sweep as a whole; None without it."""
-Steps = Callable[[Network], Sequence[int]]
-"""The checkpoints of a network that a measure looks at."""
+CheckpointsOf = Callable[[Network], Sequence[int]]
+"""The steps of the checkpoints of a network that a measure looks at."""
 
 # The label of claims that are not the paper's, and what stands for the paper's value.
 OURS, NOT_REPORTED, IMPLIED = "ours", "not reported", "implied"
@@ -51,21 +51,21 @@ NO_SEED = "The population has no seed to which this applies, too few of them, or
 ANOTHER_TASK = "This population has another task or architecture than the paper."
 
 
-def uses(steps: Steps) -> Callable[[Measure], Measure]:
-    """A decorator that says which checkpoints a measure looks at, if not the network's last one."""
+def uses(checkpoints_of: CheckpointsOf) -> Callable[[Measure], Measure]:
+    """A decorator that says which checkpoints of any network a measure looks at; without it, the last one."""
 
     def mark(measure: Measure) -> Measure:
-        """The measure itself, with its attribute `steps`, which `steps_of` reads."""
-        measure.steps = steps  # type: ignore[attr-defined]
+        """The measure itself, with its attribute `checkpoints_of`, which `steps_of` reads."""
+        measure.checkpoints_of = checkpoints_of  # type: ignore[attr-defined]
         return measure
 
     return mark
 
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
-    """The checkpoints of a network that a measure looks at."""
-    steps: Steps = getattr(measure, "steps", lambda network: [network.step])
-    return sorted(steps(network))
+    """The steps of the checkpoints of a network that a measure looks at."""
+    checkpoints_of: CheckpointsOf = getattr(measure, "checkpoints_of", lambda network: [network.step])
+    return sorted(checkpoints_of(network))
 
 
 @dataclass(frozen=True)

@@ -326,7 +326,11 @@ def numbers_of(kind: Any, sizes: dict[str, int]) -> int:
 
 
 def zeros(*shape: int) -> Array:
-    """New memory. It is 0: products read a few numbers that nothing writes, and those below 1e-38 make them slow."""
+    """New memory, all 0, as products also read numbers that nothing writes.
+
+    Some of them have to be 0, such as the attention to later keys; the others are padding, in which numbers below 1e-38
+    other than 0 would make products slow.
+    """
     return torch.zeros(shape).numpy()  # torch's begins at a line of the cache
 
 

@@ -146,11 +146,13 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
         raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {len(w.pos)} tokens")
     weights, logits = _arrays(w), np.empty((len(tokens), w.U.shape[1]), np.float32)
     threads = threads_for(len(tokens))
-    lengths = lengths_of(weights, max(1, chunk_size(math.ceil(len(tokens) / threads))))  # 1 without sequences
+    n_together = max(1, chunk_size(math.ceil(len(tokens) / threads)))  # 1 if there are no sequences
+    lengths = lengths_of(weights, n_together)
     tables_class, chunk_class, _ = kinds_of(weights)
     model, sequences = Model(weights, matrices(tables_class, lengths), equals, scale), _integers(tokens)
+    # Every thread gets all sequences: `answer` takes the thread's share of them, and writes their logits.
     arguments = [(model, matrices(chunk_class, lengths), sequences, logits) for _ in range(threads)]
-    on_threads(numba_step.answer, arguments)  # which writes the logits
+    on_threads(numba_step.answer, arguments)
     return torch.from_numpy(logits)
 
 

@@ -70,7 +70,8 @@ def append(path: Path, committed: int, data: bytes) -> None:
             _write_all(fd, data)
             os.fsync(fd)
     except OSError as error:
-        raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
+        unchanged = "what was committed is unchanged"
+        raise RunError(f"{path} could not be written: {reason(error)}; {unchanged}") from error
 
 
 def discard(path: Path) -> None:

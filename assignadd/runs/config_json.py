@@ -55,7 +55,7 @@ def read_config(path: Path, base: Config) -> Config:
     values = parse(data, path.name)
     if isinstance(values, dict) and values.keys() == {"config", "models"}:  # of a run
         values = values["config"]
-    return with_settings(base, exact_settings(with_operation(_by_dotted_name(values))))
+    return with_settings(base, with_declared_types(with_operation(_by_dotted_name(values))))
 
 
 def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser = None) -> Config:
@@ -80,19 +80,19 @@ def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser =
 
 def config_from(values: Any) -> Config:
     """The configuration of parsed JSON, `{"optim": {"lr": 0.001}, ...}`; what it leaves out has its default."""
-    return with_settings(DEFAULTS, exact_settings(_by_dotted_name(values)))
+    return with_settings(DEFAULTS, with_declared_types(_by_dotted_name(values)))
 
 
-def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, by dotted names, with each value as the type that the setting has: a list as a tuple, 1 as 1.0.
+def with_declared_types(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, by dotted names, each value of the type that its setting declares: a list as a tuple, 1 as 1.0.
 
     A value that cannot be of that type is left unchanged: `config.validate` refuses it in the words of the setting.
     """
-    exact = dict(settings)
+    converted = dict(settings)
     for name in settings.keys() & SETTINGS.keys():
         with suppress(msgspec.ValidationError, UnicodeEncodeError):
-            exact[name] = msgspec.convert(settings[name], SETTINGS[name].type)
-    return exact
+            converted[name] = msgspec.convert(settings[name], SETTINGS[name].type)
+    return converted
 
 
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,16 +138,16 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
     """
     check_members(config, members)  # refuses what JSON cannot have, such as a NaN
     # A whole number given for a float (lr=1) is written as the float it means.
-    exact = config_from(msgspec.to_builtins(config))
-    sections = msgspec.to_builtins(exact)
+    converted = config_from(msgspec.to_builtins(config))
+    sections = msgspec.to_builtins(converted)
     for name, field in SETTINGS.items():
         section, _, key = name.partition(".")
-        is_default = attrgetter(name)(exact) == field.default
+        is_default = attrgetter(name)(converted) == field.default
         if field.metadata.get("added_later") and is_default:
             del sections[section][key]
     document = {
         "config": {section: values for section, values in sections.items() if values},
-        "models": [{"seed": member.seed, **exact_settings(dict(member.settings))} for member in members],
+        "models": [{"seed": member.seed, **with_declared_types(dict(member.settings))} for member in members],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
@@ -233,6 +233,6 @@ def _member(name: str, values: Any, config: Config) -> Member:
     for field, value in settings.items():
         if field not in PER_MODEL:
             raise ConfigError(f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(PER_MODEL))
-    member = Member(values["seed"], exact_settings(settings))
+    member = Member(values["seed"], with_declared_types(settings))
     member.config(config)  # the model's settings are checked as a whole configuration
     return member

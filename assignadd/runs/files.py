@@ -105,7 +105,8 @@ def folder_inside(folder: Path, name: str) -> Path:
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
     """Raises a DestinationError for a link, for a place inside a run, and for a file that is there and is not ours.
 
-    `is_ours` says from the bytes of such a file whether the command wrote it.
+    Inside a run, `measures.parquet` alone is allowed. `is_ours` says from the bytes of a file that is there whether the
+    command wrote it.
     """
     _refuse_link(path)
     for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that

@@ -367,7 +367,9 @@ def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None
     from assignadd.model import own as own_networks
     from assignadd.task import own as own_tasks
 
-    named_files: dict[str, tuple[Any, Any]] = {}  # by option: the file that the run was trained with, the named file
+    # By option: the file that the run was trained with and the named one, each as a TaskFile or NetworkFile. They are
+    # equal if their contents are, whatever their names.
+    named_files: dict[str, tuple[Any, Any]] = {}
     if task is not None:
         named_files["task"] = run.config.task.file, own_tasks.register(task)
     if network is not None:

@@ -148,7 +148,7 @@ def draw_study(table: StudyTable, fig: FigureBase) -> None:
     for i, outcome in enumerate(outcomes):
         shares = {cell: table.share(cell, outcome) for cell in table.cells}
         shift = LINE * (i - (len(outcomes) - 1) / 2)
-        label = table.study.labels.get(outcome, outcome)
+        label = table.study.column_meanings.get(outcome, outcome)
         draw_intervals(left, shares, COLORS.get(outcome, GREY), label, shift)
     left.set(xlim=(-0.03, 1.03), xlabel="share of networks\n(95 % interval)")
     for i, (skill, onset) in enumerate(zip(SKILLS, ONSETS, strict=True)):

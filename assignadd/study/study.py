@@ -43,7 +43,7 @@ BASE = replace(PRESETS["paper"], record=RECORD)
 # The label of the cell with the paper's settings, in most studies.
 PAPER = "the paper's"
 # Outcomes and onsets that the table of every study has, and what they mean.
-LABELS = {
+MEANINGS = {
     "binds": "bind variables",
     "adds": "answer held-out tuples of literals",
     "refines": "use banned slots",
@@ -171,13 +171,13 @@ class Computed:
     rule: Rule
 
 
-def sentence(question: Question, cell: str, labels: Mapping[str, str]) -> str:
-    """The statement about one cell in words; `labels` say what each column means."""
+def sentence(question: Question, cell: str, meanings: Mapping[str, str]) -> str:
+    """The statement about one cell in words; `meanings` say what each column means."""
     number = question.number
-    label = labels.get(number.column, number.column)
+    meaning = meanings.get(number.column, number.column)
     if number.among:
-        label += f", among those that {labels.get(number.among, number.among)},"
-    subject = f"the share of networks that {label}" if number.kind == "share" else f"{label} on average"
+        meaning += f", among those that {meanings.get(number.among, number.among)},"
+    subject = f"the share of networks that {meaning}" if number.kind == "share" else f"{meaning} on average"
     if question.other is None:
         return f"{cell}: {subject} is {question.rule}."
     return f'{cell}: {subject} is {_rule_for_difference(question.rule)} in the cell "{question.other}".'
@@ -246,15 +246,15 @@ class Study:
         if not self.base.record.final_sequences:
             example = "such as base=replace(PRESETS['tiny'], record=BASE.record)"
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
-        labels = [cell.label for cell in self.cells]
+        cell_labels = [cell.label for cell in self.cells]
         asked_labels: set[str | None] = set()
         asked_columns: list[str | None] = []
         for question in self.ask:
             if isinstance(question, Question):
                 asked_labels |= {*question.number.cells, question.other}
                 asked_columns += [question.number.column, question.number.among]
-        unknown_labels = asked_labels - {*labels, None}  # None: a question without another cell
-        if len(set(labels)) < len(labels) or unknown_labels:
+        unknown_labels = asked_labels - {*cell_labels, None}  # None: a question without another cell
+        if len(set(cell_labels)) < len(cell_labels) or unknown_labels:
             raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
         for column in asked_columns:
             if column is not None:
@@ -262,18 +262,19 @@ class Study:
 
     def _check_column(self, column: str) -> None:
         """Raises a ConfigError for a question about a column that the table surely will not have."""
-        has_unknown_columns = self.of_curves or self.early or self.task or self.network  # named after training
-        may_be_of_measure = column.endswith(")")  # as "NAME (final)"; a measure names its numbers after training
-        if column in self.labels or may_be_of_measure or has_unknown_columns:
+        # With any of these, the table has columns whose names are not known here.
+        has_unknown_columns = self.of_curves or self.early or self.task or self.network
+        may_be_of_measure = column.endswith(")")  # as "NAME (final)"; only a call of the measure tells its names
+        if column in self.column_meanings or may_be_of_measure or has_unknown_columns:
             return
         accepted = "a column of the table, such as 'binds', or 'NAME (final)' of a measure"
-        raise ConfigError("ask", column, accepted + did_you_mean(column, self.labels))
+        raise ConfigError("ask", column, accepted + did_you_mean(column, self.column_meanings))
 
     @property
-    def labels(self) -> dict[str, str]:
+    def column_meanings(self) -> dict[str, str]:
         """What the columns of its table mean, by name; a meaning that the study states replaces ours."""
         exams = {final_column(name): f"accuracy ({label})" for name, label in EVALUATION_SETS.items()}
-        return exams | LABELS | dict(self.columns)
+        return exams | MEANINGS | dict(self.columns)
 
     @property
     def config(self) -> Config:
@@ -323,10 +324,10 @@ class Study:
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
-        return self._labels[member.settings]
+        return self._cell_labels[member.settings]
 
     @cached_property
-    def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
+    def _cell_labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
         """The label of each network's cell, by the network's settings."""
         return {member.settings: label for label, member in self._members()}
 

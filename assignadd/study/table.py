@@ -148,7 +148,7 @@ def _statement(study: Study, question: Question, cell: str) -> Statement:
     """The statement that a question makes about one cell: about its number, or the difference from another cell's."""
     number, other = question.number, question.other
     id = f"{study.name}-{slug(number.column)}-{slug(cell)}"
-    says = sentence(question, cell, study.labels)
+    says = sentence(question, cell, study.column_meanings)
     if other is None:
         return Statement(id, says, question.rule, lambda table: table.measured(number, cell))
     return Statement(

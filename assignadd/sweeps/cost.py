@@ -28,7 +28,7 @@ from assignadd.training.trainer import Trainer
 MODELS_TIMED, LEAST_SECONDS, STEPS_DRAWN = 8, 0.3, 16
 SHORT_EXAM, LONG_EXAM = 50, 550
 # The seconds that a stack takes besides training its models: to start its process, to write its folder and commits.
-START = 0.5
+SECONDS_OF_STACK = 0.5
 # Besides matrix products, making, measuring and storing a model takes about as long as this many operations in them.
 OPERATIONS_BESIDE = 1e8
 # Of all sums of two different variables with any values, the share that are in the two-variable test after training
@@ -116,12 +116,13 @@ def seconds_on_cpu(
     n_steps_drawn = math.ceil(steps / steps_ahead) * steps_ahead
     n_evaluations = steps // record.eval_every + 1
     training = steps * training_step + n_steps_drawn * drawing_for_step + n_evaluations * evaluation
-    # An exam takes some time however few its sequences, and more with each of them.
-    exams = short_exam * (1 + len(last_evaluations(config))) if record.final_sequences else 0
+    # After training there is a final exam, and one for each of the last evaluations. An exam takes some time however
+    # few its sequences, and more with each of them.
+    n_exams = 1 + len(last_evaluations(config)) if record.final_sequences else 0
     per_sequence = max(0, long_exam - short_exam) / (LONG_EXAM - SHORT_EXAM) / len(all_sets(config.task))
-    _, n_after_training = evaluated_sequences(config)
-    exams += per_sequence * n_after_training
-    return START, (training + exams) / len(members)
+    _, sequences_after_training = evaluated_sequences(config)
+    exams = n_exams * short_exam + sequences_after_training * per_sequence
+    return SECONDS_OF_STACK, (training + exams) / len(members)
 
 
 def _step_seconds(trainer: Trainer, n_models: int) -> tuple[float, float]:

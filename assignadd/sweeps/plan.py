@@ -17,7 +17,7 @@ import torch
 
 from assignadd.config import SHORT_NAMES, Config, ConfigError, Member, Start, check_members, with_settings
 from assignadd.config.errors import RunError
-from assignadd.runs.config_json import exact_settings, parse, run_document, with_operation
+from assignadd.runs.config_json import parse, run_document, with_declared_types, with_operation
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
@@ -130,7 +130,10 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
 
 
 def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a row of a file by their dotted names; an operation may be a file of answers, which is read."""
+    """The settings of a row of a file by their dotted names, with values of the types that the settings declare.
+
+    An operation may be a file of answers, which is read.
+    """
     settings = {}
     for column, value in row.items():
         name = SHORT_NAMES.get(column, column)
@@ -139,7 +142,7 @@ def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{path.name}: column", column, "seed, or a setting such as optim.lr or model.n_heads")
         is_list = isinstance(value, str) and value.startswith("[")  # as JSON text, from a CSV file
         settings[name] = parse(value.encode(), f"{path.name}: {column}") if is_list else value
-    return exact_settings(with_operation(settings))
+    return with_declared_types(with_operation(settings))
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

@@ -165,6 +165,7 @@ class StackAnswerGradient(ReferenceGradient):
     """Loss and gradient of a stack of any architecture on a GPU, by autograd through `model/answer_gpu.py`."""
 
     def _prepare(self, stack: Stack) -> None:
+        """Makes what `__call__` needs: functions that return logits, and losses with their gradient by the logits."""
         self._answer_logits = StackAnswer(stack.config, stack.flat.device)
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
 
@@ -181,10 +182,11 @@ class AnswerGradient(ReferenceGradient):
     """Loss and gradient of one model of any architecture on a CPU, by autograd through `model/answer.py`."""
 
     def _prepare(self, stack: Stack) -> None:
+        """Makes what `_losses` needs: the network, whose parameters are in the memory of the stack."""
         self._model = transformer_of(stack)
         self._loss = answer_losses  # not called: for `__call__` it says that torch compiles nothing
         self._loss_in_float64 = stack.config.numerics.loss_in_float64
-        self._weights = {name: self._model.get_parameter(name) for name in stack.weights}  # in the stack's memory
+        self._weights = {name: self._model.get_parameter(name) for name in stack.weights}
         self._grads = [grad[0] for grad in self._grads]  # without the axis M, as the parameters
 
     def _losses(self, batch: Batch) -> Tensor:
@@ -198,6 +200,7 @@ class NetworkGradient(ReferenceGradient):
     """Loss and gradient by autograd of a network of the user's own."""
 
     def _prepare(self, stack: Stack) -> None:
+        """Keeps the settings, which `_losses` needs: they name the network."""
         self._config = stack.config
         self._loss = answer_losses  # not called: for `__call__` it says that torch compiles nothing
 

@@ -129,7 +129,7 @@ def draw_shares(table: StudyTable, axes: Axes) -> None:
     """A row for each cell of one study."""
     for outcome, color, shift in (("binds", COLORS.vermilion, -0.14), ("refines", COLORS.green, 0.14)):
         shares = {cell: table.share(cell, outcome) for cell in table.cells}
-        draw_intervals(axes, shares, color, table.study.labels[outcome], shift)
+        draw_intervals(axes, shares, color, table.study.column_meanings[outcome], shift)
     papers = next(cell.label for cell in table.study.cells if not cell.settings)
     if paper := table.share(papers, "binds"):
         axes.axvline(

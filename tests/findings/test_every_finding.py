@@ -139,7 +139,7 @@ def test_every_statement_can_be_read_from_the_table(folder, study):
     assert [s.id for s in statements(study)] == [r.id for r in records]
     shown = {*study.outcomes, *study.numbers}
     assert shown <= set(read_study(study, folder).frame.columns)
-    assert all(name in study.labels for name in shown), "every shown column says what it means"
+    assert all(name in study.column_meanings for name in shown), "every shown column says what it means"
 
 
 def test_statements_of_all_findings_have_different_names():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, with_settings
-from assignadd.sweeps.cost import START, bytes_per_model
+from assignadd.sweeps.cost import SECONDS_OF_STACK, bytes_per_model
 from assignadd.sweeps.engine import run_job, run_sweep
 from assignadd.sweeps.plan import (
     MOST_TOGETHER,
@@ -80,7 +80,7 @@ def test_an_estimate_is_of_the_work_that_is_left(tmp_path):
     jobs, machines = jobs_of(sweep, tmp_path, Machines(most_together=10)), Machines(most_together=10)
     seconds = Plan(sweep, machines, jobs).seconds()
     finished = [replace(job, done=CONFIG.optim.steps, run=tmp_path) for job in jobs]
-    assert seconds is not None and 4 * START < seconds < 60
+    assert seconds is not None and 4 * SECONDS_OF_STACK < seconds < 60
     assert Plan(sweep, machines, finished).seconds() == 0.0
     half = Plan(sweep, machines, [*jobs[:2], *finished[2:]]).seconds()
     assert half is not None and half < seconds

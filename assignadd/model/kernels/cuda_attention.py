@@ -66,21 +66,27 @@ class CudaAttention(TensorKernels):
         return like.new_empty(M, width, B).mT
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        """Attention of layer 1, by the program `patterns`, which also fills the first H C + 1 columns of `usage`."""
+        """Attention of layer 1 from the score tables (M, H, C, C), by the program `patterns`.
+
+        It also fills the first H C + 1 columns of `usage`: how much attention `=` pays to each row, and then 1.
+        """
         stored_tokens = _tokens(tokens)
         M, T, B = stored_tokens.shape
-        if B * max(self.n_used, self.H * T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
+        # A program counts the numbers of a model in 32 bits: `usage` has `n_used` columns, the attention H T T.
+        if B * max(self.n_used, self.H * T * T) >= 2**31:
             raise ValueError(f"{B:,} sequences are too many at once for a GPU: split them")
         if not usage.mT.is_contiguous():
             raise ValueError("usage has another order in memory than that of `matrix`")
         attention = scores.new_empty(M, self.H, T, T, B)
-        # Sequences of a block, in groups of LANES: as many as share a copy of the table, but fewer where some
-        # processors would have no block.
+        # Sequences of a block, in groups of LANES: PATTERN_SEQUENCES, or fewer where there would otherwise be less than
+        # one block for each processor.
         groups_per_processor = M * self.H * B // (LANES * self._processors)
         n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, groups_per_processor))
         blocks = math.ceil(B / n_sequences)
-        memory, grid = self._spread_memory + self._copied_table, (blocks, 1, M * self.H)
-        self._launch("patterns", grid, T, memory, scores.contiguous(), stored_tokens, attention, usage, B, n_sequences)
+        grid, warps = (blocks, 1, M * self.H), T  # a warp for each position, as query
+        memory = self._spread_memory + self._copied_table
+        arguments = scores.contiguous(), stored_tokens, attention, usage, B, n_sequences
+        self._launch("patterns", grid, warps, memory, *arguments)
         return attention.movedim(-1, 1)  # (M, B, H, query, key)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,8 +156,8 @@ class CudaAttention(TensorKernels):
         once, and gets memory for each: 1 + H for the sources of layer 2's keys, 0 where the program does not call it.
         """
         M, T, B = tokens.shape
-        memory, grid = parts * self._spread_memory, (math.ceil(B / LANES), M * self.H, 1)
-        self._launch(name, grid, T, memory, first, tokens, *arrays, B)
+        grid, warps = (math.ceil(B / LANES), M * self.H, 1), T
+        self._launch(name, grid, warps, parts * self._spread_memory, first, tokens, *arrays, B)
 
     def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
         """Launches a grid of blocks of (LANES, warps) threads, each block with `memory` numbers of dynamic memory.

@@ -26,16 +26,17 @@ from assignadd.paper.addition.similarity import AgainstOV2, Matching, Shuffles
 from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
 
-# The kinds of cosines in the panels (a) and (b) of figure cosine_sim_combined, and their colours.
-A_KINDS = {"matched": BLUE, "mismatched": GREY}
-B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
+# The colours of the cosines in the panels (a) and (b) of figure cosine_sim_combined, by the fields of `Matching` and of
+# `Shuffles`.
+A_COLOURS = {"matched": BLUE, "mismatched": GREY}
+B_COLOURS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
 
 
 @dataclass(frozen=True)
 class CosineSimData(FigureData):
     """Mean and standard deviation of the cosines in each row of the panels (a) and (b).
 
-    Columns are in the order of A_KINDS and B_KINDS.
+    Columns are in the order of A_COLOURS and B_COLOURS.
     """
 
     a_rows: list[str]
@@ -66,9 +67,9 @@ def cosine_sim_data(
 
 
 def _means_and_deviations(rows: Iterable[Matching | Shuffles]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations of the first model's cosines, (rows, kinds) each."""
-    mean = np.array([[float(cosine.mean[0]) for cosine in row] for row in rows])
-    std = np.array([[float(cosine.std[0]) for cosine in row] for row in rows])
+    """Means and standard deviations of the first model's cosines, (rows, fields of a row) each."""
+    mean = np.array([[float(summary.mean[0]) for summary in row] for row in rows])
+    std = np.array([[float(summary.std[0]) for summary in row] for row in rows])
     return mean, std
 
 
@@ -76,19 +77,19 @@ def draw_cosine_sim(data: CosineSimData, figure: Figure) -> None:
     """Draws both panels of cosines one above the other."""
     heights = (len(data.a_rows), len(data.b_rows))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=heights)
-    _draw_cosines(upper, data.a_rows, data.a_mean, data.a_std, A_KINDS)
+    _draw_cosines(upper, data.a_rows, data.a_mean, data.a_std, A_COLOURS)
     upper.set_title("(a) residuals at = before the MLP, two sequences of different type")
-    _draw_cosines(lower, data.b_rows, data.b_mean, data.b_std, B_KINDS)
+    _draw_cosines(lower, data.b_rows, data.b_mean, data.b_std, B_COLOURS)
     lower.set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
     lower.set_xlabel("cosine (mean ± standard deviation)")
 
 
-def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
-    """Draws one panel: a dot with an error bar for every row and kind (name: colour); mean, std are (rows, kinds)."""
-    for column, (kind, color) in enumerate(kinds.items()):
-        offset = 0.18 * (column - (len(kinds) - 1) / 2)  # the kinds of a row stand around its middle
+def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, colours: Mapping[str, str]) -> None:
+    """Draws one panel: a dot with an error bar for every row and field; mean and std are (rows, fields)."""
+    for column, (field, color) in enumerate(colours.items()):
+        offset = 0.18 * (column - (len(colours) - 1) / 2)  # the dots of a row stand around its middle
         y = np.arange(len(rows)) + offset
-        look: Any = {"color": color, "markersize": 4.5, "elinewidth": 1.2, "label": kind.replace("_", " ")}
+        look: Any = {"color": color, "markersize": 4.5, "elinewidth": 1.2, "label": field.replace("_", " ")}
         ax.errorbar(mean[:, column], y, xerr=std[:, column], fmt="o", **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)

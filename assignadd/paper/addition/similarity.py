@@ -159,13 +159,13 @@ def _contexts(network: Network) -> dict[int, Tensor]:
 
 @per_network(slow=True)
 def across_types_of(network: Network) -> dict[tuple[int, int], Matching]:
-    """A network's cosines across types on random sequences, by the two types."""
+    """Cosines between the residuals of a network's random sequences of two types (`across_types`), by the two types."""
     return across_types(network.stack, _contexts(network))
 
 
 @per_network(slow=True)
 def on_template_of(network: Network) -> Matching:
-    """A network's cosines across types on one fixed template."""
+    """Cosines between the residuals of a network's sequences of two types on one fixed template (`on_template`)."""
     return on_template(network.stack)
 
 

@@ -62,7 +62,7 @@ def previous_position_wins(network: Network, excluded: Collection[Excluded], fir
 
 
 def identity(network: Network) -> Measured:
-    """The share of variables that match themselves best under QK2."""
+    """The share of variables whose embedding after OV1 has a higher QK2 score with itself than with any other's."""
     return Measured.exactly(scores.qk2_ov1_var_identity(network.stack).item(), network.config.task.n_vars, "variables")
 
 

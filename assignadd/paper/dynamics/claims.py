@@ -21,7 +21,7 @@ from assignadd.dynamics.phases import (
     skill_onset,
 )
 from assignadd.dynamics.trajectory import checkpoints_around, column_of, curves_of, followed, phases_of, trajectory_of
-from assignadd.ledger.claim import Claim, Measure, Reading, uses
+from assignadd.ledger.claim import CheckpointsOf, Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import end_accuracies_of
 from assignadd.measures.columns import SEQUENCES
 from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
@@ -67,12 +67,12 @@ def along_spike(spike_name: str, measure: Callable[..., Measured | None], *argum
     return along(measured_at_spike)
 
 
-def at(checkpoints: Callable[[Network], Steps], measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure: `measure(network, steps, *arguments)` at the steps `checkpoints(network)`, None if empty."""
+def at(checkpoints_of: CheckpointsOf, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """A claim's measure: `measure(network, steps, *arguments)` at `steps = checkpoints_of(network)`, None if empty."""
 
-    @uses(checkpoints)
+    @uses(checkpoints_of)
     def measured_at_checkpoints(network: Network) -> Measured | None:
-        steps = checkpoints(network)
+        steps = checkpoints_of(network)
         return measure(network, steps, *arguments) if steps else None
 
     return measured_at_checkpoints

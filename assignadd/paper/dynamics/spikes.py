@@ -214,7 +214,7 @@ def accuracy_around(network: Network, set_name: str, spike: Spike, when: int) ->
 
 
 def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
-    """The largest rise, across the second spike, of any set without banned slots."""
+    """The largest rise, across a spike, of the accuracy on any set without banned slots."""
     rises = []
     for name in (*LITERAL_SETS, *BINDING_SETS):
         if name in curves_of(network).accuracy:

@@ -116,26 +116,26 @@ def _on_the_step(s: Setting) -> list[Record]:
             "For some beta the step of the stated length makes the model add a variable and a number.",
             'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 '
             "(N - 1))",
-            point=best_with_one, K=1, length=1.0,
+            point=best_with_one, n_assignments=1, length=1.0,
             where=f"beta = {best_with_one.beta:.2f}, {s}; on the grid the step composes for beta {composing}"),
         _accuracy("stated-step-composes-many",
             f"For some beta the step of the stated length also makes the model add with {most} assignments in context.",
             'appendix C: sufficient "even when tau has more than one variable"',
-            point=best_with_most, K=most, length=1.0,
+            point=best_with_most, n_assignments=most, length=1.0,
             where=f"{s}, at the best beta: {best_with_most.beta:.2f}, where T rho_2 = "
             f"{s.T * best_with_most.s.rho_2:.2g}"),
         _accuracy("shorter-step-composes",
             "A step of the right length along the same gradient makes the model add a variable and a number.",
             'section 7: an update "with appropriate step-size then leads to the QK_2 mechanism ..., which enables '
             'composition"',
-            point=at_this_beta, K=1, length=length,
+            point=at_this_beta, n_assignments=1, length=length,
             where=f"{length:.3f} of the stated eta, where assignment and second operand get the same attention "
             f"({s}, beta = {s.actual_beta:.3g})"),
         _accuracy("appropriate-step-many",
             f"For some beta that meets the conditions, a step of the right length makes the model add with {most} "
             "assignments in context.",
             'section 7: "with appropriate step-size"; appendix C: "even when tau has more than one variable"',
-            point=best_balanced, K=most, length=best_balanced.length or 1.0,
+            point=best_balanced, n_assignments=most, length=best_balanced.length or 1.0,
             where=f"{s}, at the best beta, {best_balanced.beta:.2f} (rho_1 = {best_balanced.s.rho_1:.2f}), after "
             f"{best_balanced.length or 1:.2f} of eta, where assignment and second operand get the same attention"),
         _exact("attends-target",
@@ -148,13 +148,15 @@ def _on_the_step(s: Setting) -> list[Record]:
     ]  # fmt: skip
 
 
-def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, length: float, where: str) -> Record:
-    """The record of an accuracy with K assignments at the beta of a point, after a step of this length.
+def _accuracy(
+    name: str, claim: str, paper: str, point: BetaPoint, n_assignments: int, length: float, where: str
+) -> Record:
+    """The record of an accuracy with this many assignments at the beta of a point, after a step of this length.
 
     `length` is a share of the theorem's step; `where` says in words for which sizes and beta it is.
     """
-    measured = composition.accuracy(point.s, theorem.after_step(point.s, length), K)
-    assignments = "one assignment" if K == 1 else f"{K} assignments"
+    measured = composition.accuracy(point.s, theorem.after_step(point.s, length), n_assignments)
+    assignments = "one assignment" if n_assignments == 1 else f"{n_assignments} assignments"
     return Record(
         value=measured.value, low=measured.low, high=measured.high, n=measured.n, unit=measured.unit,
         verdict=AtLeast(LEARNED).verdict(measured),
@@ -166,40 +168,52 @@ def _accuracy(name: str, claim: str, paper: str, point: BetaPoint, K: int, lengt
 
 def _on_the_assumptions(s: Setting) -> list[Record]:
     """The records on what the appendix says of the attention at W_0."""
+    return [_attention_to_constant(s), _attention_to_pads(s), _remainder_with_pads(s)]
+
+
+def _attention_to_constant(s: Setting) -> Record:
+    """The record on the attention to the constant operand at W_0: the least over all numbers of assignments."""
     most = composition.most_assignments(s)
-    # The second operand, the constant, is at position T - 2, counted from 0.
-    on_constant = min(float(composition.attention_with(s, W_0(s), K)[s.T - 2]) for K in range(1, most + 1))
-    # The power of T with which T sigma_pad grows at beta = log T; sigma_pad, the attention to a PAD, is rho_3.
-    at_T_16 = replace(s, T=16, beta=None)
+    # The second operand, the constant, is at the paper's position T - 1, which is T - 2 counted from 0.
+    of_constant = [float(composition.attention_with(s, W_0(s), n)[s.T - 2]) for n in range(1, most + 1)]
+    return _exact("w0-attention",
+        "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
+        'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
+        'chosen appropriately"',
+        value=min(of_constant), holds=min(of_constant) > 0.5,
+        rule="more than half of the attention is on the constant operand for every number of assignments at this "
+        "beta",
+        comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
+        f"assignments in context ({s.rho_1:.2f} with one).",
+    )  # fmt: skip
+
+
+def _attention_to_pads(s: Setting) -> Record:
+    """The record on the power of T with which T sigma_pad grows; sigma_pad, the attention to a PAD, is rho_3."""
+    at_T_16 = replace(s, T=16, beta=None)  # None: beta = log T
     at_T_256 = replace(s, T=256, beta=None)
     growth = math.log(16 * at_T_16.rho_3 / (256 * at_T_256.rho_3)) / math.log(16 / 256)
-    # With e^beta = sqrt T, the attention to PADs is of order 1/T.
-    N = max(199, s.V)  # V is at most N
+    return _exact("pads-theta",
+        "At W_0 every position but T-1 has attention of order 1/T.",
+        "sigma_t = Theta(1/T) for all t other than T-1",
+        value=growth, holds=abs(growth) < 0.1,
+        rule="the exponent is within 0.1 of 0, which it is for Theta(1/T)",
+        comment="Growth exponent of T sigma_pad from T = 16 to T = 256.",
+    )  # fmt: skip
+
+
+def _remainder_with_pads(s: Setting) -> Record:
+    """The record on the remainder of the theorem with e^beta = sqrt T: then the attention to PADs is of order 1/T."""
+    N = max(*theorem.GRID[0], s.V)  # the largest of the grid, or V, which is at most N
     at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
     at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
-    return [
-        _exact("w0-attention",
-            "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
-            'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
-            'chosen appropriately"',
-            value=on_constant, holds=on_constant > 0.5,
-            rule="more than half of the attention is on the constant operand for every number of assignments at this "
-            "beta",
-            comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
-            f"assignments in context ({s.rho_1:.2f} with one)."),
-        _exact("pads-theta",
-            "At W_0 every position but T-1 has attention of order 1/T.",
-            "sigma_t = Theta(1/T) for all t other than T-1",
-            value=growth, holds=abs(growth) < 0.1,
-            rule="the exponent is within 0.1 of 0, which it is for Theta(1/T)",
-            comment="Growth exponent of T sigma_pad from T = 16 to T = 256."),
-        _exact("pads-literal",
-            "The remainder is small where PADs do have attention of order 1/T.",
-            "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
-            value=at_T_1024.remainder, holds=at_T_1024.remainder < at_T_64.remainder / 2,
-            rule="it is less than half as large at T = 1024 as at T = 64",
-            comment=f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
-    ]  # fmt: skip
+    return _exact("pads-literal",
+        "The remainder is small where PADs do have attention of order 1/T.",
+        "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
+        value=at_T_1024.remainder, holds=at_T_1024.remainder < at_T_64.remainder / 2,
+        rule="it is less than half as large at T = 1024 as at T = 64",
+        comment=f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64.",
+    )  # fmt: skip
 
 
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without

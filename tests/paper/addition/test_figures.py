@@ -12,8 +12,8 @@ from assignadd.measures.addition import circuit_waves, waves
 from assignadd.measures.probes import AnswerProbes
 from assignadd.model.handmade import handmade
 from assignadd.paper.addition.figures import (
-    A_KINDS,
-    B_KINDS,
+    A_COLOURS,
+    B_COLOURS,
     FourierSharesData,
     cosine_sim_data,
     draw_cosine_sim,
@@ -52,9 +52,9 @@ def test_cosines_come_out_in_their_rows():
     assert data.b_std == pytest.approx(data.b_mean / 10)
     with figure() as made:
         draw_cosine_sim(data, made)
-        for axes, kinds, mean in zip(made.axes, (A_KINDS, B_KINDS), (data.a_mean, data.b_mean), strict=True):
+        for axes, colours, mean in zip(made.axes, (A_COLOURS, B_COLOURS), (data.a_mean, data.b_mean), strict=True):
             dots = [container.lines[0] for container in axes.containers]
-            assert [container.get_label().replace(" ", "_") for container in axes.containers] == list(kinds)
+            assert [container.get_label().replace(" ", "_") for container in axes.containers] == list(colours)
             shown = np.array([dot.get_xdata() for dot in dots]).T
             assert shown == pytest.approx(mean)
 
