@@ -14,6 +14,7 @@ NUMERICAL = (
 COMPILED = (
     "blas",
     "numba_heads",
+    "numba_heads_functions",
     "numba_step",
     "numba_functions",
     "numba_vectors",

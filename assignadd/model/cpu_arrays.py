@@ -149,7 +149,7 @@ class HeadChunk(NamedTuple):
     copied_rows: Int64[Array, "n H*T"]
     """The places, among what layer 1 writes, of what its heads copy from each position's token."""
     attention_1: Float32[Array, "blocks n pairs lanes"]
-    """The weights of the first query's keys, then those of the next, of each `numba_heads.keys_of` it."""
+    """The weights of the first query's keys, then those of the next, of each `numba_heads_functions.keys_of` it."""
     amounts_1: Float32[Array, "n H*T+1"]
     """How much the H heads of layer 1 write into `=` of each position's rows; then 1 for the constant."""
     resid_pre: Float32[Array, "n d"]

@@ -25,7 +25,7 @@ from assignadd.training.gradient import ReferenceGradient, TableGradient
 pytest.importorskip("numba")
 from assignadd.model import cpu_step
 from assignadd.model.cpu_step import CompiledGradient
-from assignadd.model.kernels import blas, numba_functions, numba_heads, numba_step, numba_vectors
+from assignadd.model.kernels import blas, numba_functions, numba_heads, numba_heads_functions, numba_step, numba_vectors
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
 torch.set_num_threads(1)
@@ -206,7 +206,7 @@ def signatures_after_steps() -> dict[str, int]:
         stack, batch = initial_stack(config, [0]), batch_of(config, 0)
         CompiledGradient(stack)(batch)
         answer_logits(stack, batch.tokens)
-    modules = (numba_functions, numba_heads, numba_step, numba_vectors, blas)
+    modules = (numba_functions, numba_heads, numba_heads_functions, numba_step, numba_vectors, blas)
     functions = [item for module in modules for item in vars(module).items()]
     return {name: len(getattr(function, "signatures", ())) for name, function in functions}
 

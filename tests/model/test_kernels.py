@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.cpu_arrays import HeadChunk, HeadTables, Update, lengths_of, matrices
-from assignadd.model.kernels import kernels_for, numba_functions, numba_heads, numba_step
+from assignadd.model.kernels import kernels_for, numba_functions, numba_heads_functions, numba_step
 from assignadd.model.kernels.numba_functions import CompiledKernels
 from assignadd.model.kernels.numba_vectors import LANES
 from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
@@ -114,14 +114,16 @@ def test_compiled_sums_over_the_rows_of_several_sources_are_those_of_tensors(hea
     of_rows = torch.full((3, (1 + heads) * C + LANES), torch.nan)
     for g in range(heads):
         arrays = direct.numpy(), copied.numpy(), tokens.numpy()
-        numba_heads.spread(*arrays, g, of_rows.numpy())
+        numba_heads_functions.spread(*arrays, g, of_rows.numpy())
         numbers = torch.cat([direct[:, g, None], lanes[:, g, :, :heads].mT], 1)  # (3, 1 + heads, 4)
         expected = spread(numbers, tokens.unsqueeze(1), C)  # (3, 1 + heads, C)
         torch.testing.assert_close(of_rows[:, :C], expected[:, 0])
         torch.testing.assert_close(of_rows[:, C:-LANES].view(3, C, heads).mT, expected[:, 1:])
         of_rows[:, -LANES:] = torch.nan  # what a vector that begins in the last row reads
         collected, copies = torch.full_like(direct, 7), torch.full_like(copied, 7)
-        numba_heads.collect(of_rows.numpy(), tokens.numpy(), no_head.numpy(), g, collected.numpy(), copies.numpy())
+        numba_heads_functions.collect(
+            of_rows.numpy(), tokens.numpy(), no_head.numpy(), g, collected.numpy(), copies.numpy()
+        )
         per_position = collect(expected, tokens.unsqueeze(1))
         torch.testing.assert_close(collected[:, g], per_position[:, 0])
         of_lanes = copies[:, :, g].permute(1, 2, 0, 3).flatten(2)  # (3, 4, lanes)
@@ -146,16 +148,16 @@ def test_compiled_attention_of_several_heads_is_that_of_tensors(scale):
     tables.no_head[-1, 1:] = 1  # the last block has one head
     for block in range(blocks):
         attention = chunk.attention_1[block]
-        numba_heads.layer_1(tables, block, tokens.numpy(), attention, chunk.amounts_1, chunk.of_rows[0])
+        numba_heads_functions.layer_1(tables, block, tokens.numpy(), attention, chunk.amounts_1, chunk.of_rows[0])
     usage = torch.zeros(len(tokens), (1 + H) ** 2 * (K + T) + 1, dtype=torch.float64)
     expected = TensorKernels(K, T, CPU, H).layer_1(scores.double(), tokens, usage)  # (B, H, T, T)
     first = 0
     for q in range(T):
-        keys = torch.from_numpy(chunk.attention_1[:, :, first : first + numba_heads.keys_of(q)])
+        keys = torch.from_numpy(chunk.attention_1[:, :, first : first + numba_heads_functions.keys_of(q)])
         of_lanes = keys.permute(1, 0, 3, 2).flatten(1, 2).double()  # (B, lanes, keys)
         torch.testing.assert_close(of_lanes[:, :H, : q + 1], expected[:, :, q, : q + 1], rtol=3e-4, atol=1e-6)
         assert (of_lanes[:, H:] == 0).all() and (of_lanes[:, :, q + 1 :] == 0).all()
-        first += numba_heads.keys_of(q)
+        first += numba_heads_functions.keys_of(q)
     amounts = torch.from_numpy(chunk.amounts_1).double()
     of_equals = amounts[:, :-1].view(-1, T, H).mT
     torch.testing.assert_close(of_equals, expected[:, :, -1], rtol=3e-4, atol=1e-6)
