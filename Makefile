@@ -105,7 +105,7 @@ FIRST_STEP := rm -rf $(VENV)/first-run; $(BIN)/assignadd train --preset smoke --
 # A stamp per set of dependencies, so that a second call installs nothing.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[fast]'
-	@echo "compiling the kernels, about 20 seconds"
+	@echo "compiling the kernels, about 40 seconds"
 	@$(FIRST_STEP)
 	@touch $@
 
