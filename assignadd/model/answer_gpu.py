@@ -24,16 +24,17 @@ from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.model.transformer import ACTIVATIONS, NORM_EPS
 from assignadd.task.vocabulary import sizes_of
 
-# The longest sequences and the widest rows of a program: it has the rows of a whole sequence in registers.
-LONGEST, WIDEST = 32, 256
+# The longest sequences, the widest rows and the most heads of a program: it has the rows of a whole sequence in
+# registers, and its code has each head of the last layer.
+LONGEST, WIDEST, MOST_HEADS = 32, 128, 8
 
 
-def serves(config: Config, device: torch.device) -> bool:
-    """Whether `StackAnswer` computes these models on this device."""
+def serves(config: Config, flat: Tensor) -> bool:
+    """Whether `StackAnswer` computes models of these settings, whose weights are `flat`."""
     sizes, model = sizes_of(config.task), config.model
-    fits = sizes.length <= LONGEST and max(model.d_model, model.d_head) <= WIDEST and not sizes.everywhere
-    is_ours = model.file is None and config.numerics.dtype == "float32"
-    return fits and is_ours and has_programs(device)
+    fits = sizes.length <= LONGEST and max(model.d_model, model.d_head) <= WIDEST and model.n_heads <= MOST_HEADS
+    is_ours = model.file is None and not sizes.everywhere and flat.dtype == torch.float32
+    return fits and is_ours and has_programs(flat.device)
 
 
 class StackAnswer:
@@ -52,6 +53,8 @@ class StackAnswer:
 
     def __call__(self, w: Mapping[str, Tensor], tokens: Int[Tensor, "M B T"]) -> Float[Tensor, "M B N"]:
         """The logits at `=`; weights have the leading axis M."""
+        if tokens.shape[-1] != self._sizes[1]:
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected (M, B, {self._sizes[1]})")
         tokens = tokens.mT.contiguous().mT  # sequences last in memory, as the sampler stores them
         # A row for each pair of a place and a token, (M, T K, d).
         x = (w["pos_embed.W_pos"].unsqueeze(2) + w["embed.W_E"].unsqueeze(1)).flatten(1, 2)
@@ -148,7 +151,9 @@ class StackAnswer:
         queries = torch.einsum("mbhe,mhde->mbhd", q, W_K)
         if gain is not None:  # normalised residuals are mixed before gains and biases
             queries = queries * gain[:, None, None]
-        mixture = self._programs.LastAttention.apply(x, queries.contiguous(), self._model.norm)  # (M, B, H, d)
+        mixture = self._programs.LastAttention.apply(
+            x, queries.contiguous(), self._sizes[1], self._model.norm
+        )  # (M, B, H, d)
         if gain is not None:
             mixture = mixture * gain[:, None, None]
         if norm_bias is not None:

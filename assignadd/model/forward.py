@@ -1,7 +1,7 @@
 """Answers, logits and traces of a stack by the fastest exact way there is for its architecture and device.
 
-There are two forward passes: the reference transformer (`transformer`), and the tables (`table`). On a CPU, compiled
-code does that of the tables for one model (`cpu_step`).
+Tables (`table`) serve the paper's architecture; on a CPU, compiled code does their forward pass for one model
+(`cpu_step`). Others have `answer` on a CPU, `answer_gpu` on most NVIDIA GPUs, or the reference transformer.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
     if stack.config.model.file is not None:  # a network of the user's own, from a file
         return partial(logits_of_weights, stack.config, stack.weights), CHUNK
     if not covers(stack.config):  # the tables do not describe this architecture or task
-        if serves(stack.config, stack.flat.device):
+        if serves(stack.config, stack.flat):
             return partial(StackAnswer(stack.config, stack.flat.device), stack.weights), CHUNK
         if stack.flat.device.type != "cpu":
             return partial(reference_logits, stack), CHUNK

@@ -1,8 +1,8 @@
 """Loss and gradient of models on a batch, by one of three ways.
 
 A model alone on a CPU has compiled code (`model/cpu_step.py`); the table forward serves stacks, GPUs and double
-precision; autograd serves every architecture that the tables do not cover, through the reference transformer or, on a
-CPU, through `model/answer.py`.
+precision; autograd serves every architecture that the tables do not cover, through `model/answer.py` on a CPU, through
+`model/answer_gpu.py` on most NVIDIA GPUs, or through the reference transformer.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> Compiled
         return NetworkGradient(stack)
     if not covers(stack.config):
         alone = len(stack) == 1 and stack.flat.device.type == "cpu"
-        if serves(stack.config, stack.flat.device):
+        if serves(stack.config, stack.flat):
             return StackAnswerGradient(stack)
         return AnswerGradient(stack) if alone else ReferenceGradient(stack)
     if len(stack) == 1 and has_step(stack.config, stack.flat.device):

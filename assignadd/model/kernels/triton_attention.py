@@ -17,8 +17,9 @@ from torch.autograd import Function
 
 from assignadd.model.transformer import NORM_EPS
 
-# Measured on an H200: sequences and warps of a program of `Attention`, and warps of one of `LastAttention`.
-SEQUENCES, WARPS, LAST_WARPS = 1, 2, 2
+# Measured on an H200: sequences of a program of `Attention`; warps of one of `LastAttention`; and how many numbers of a
+# tile one warp of `Attention` has in registers.
+SEQUENCES, LAST_WARPS, NUMBERS_OF_WARP = 1, 2, 1024
 FEWEST_ROWS = 16  # that Triton's products take
 
 
@@ -115,7 +116,8 @@ def added_by_token(
 class LastPosition(Function):
     """The residual stream, (M, B T, d), unchanged, and that of `=`, (M, B, d).
 
-    The gradient of `=` is added in the memory of the gradient of all positions.
+    The gradient of `=` is added in the memory of the gradient of all positions: only `LastAttention` reads these, and
+    its gradient is new memory.
     """
 
     @staticmethod
@@ -137,9 +139,8 @@ class LastAttention(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, queries: Tensor, norm: str) -> Tensor:
+    def forward(ctx: Any, x: Tensor, queries: Tensor, T: int, norm: str) -> Tensor:
         M, B, H, d = queries.shape
-        T = x.shape[1] // B
         mixture = torch.empty_like(queries)
         ctx.save_for_backward(x, queries)
         ctx.settings = {
@@ -150,12 +151,12 @@ class LastAttention(Function):
         return mixture
 
     @staticmethod
-    def backward(ctx: Any, g_mixture: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, g_mixture: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, queries = ctx.saved_tensors
         g_x, g_queries = torch.empty_like(x), torch.empty_like(queries)
         M, B = queries.shape[:2]
         mix_backward[B, M](x, queries, g_mixture.contiguous(), g_x, g_queries, B, **ctx.settings)
-        return g_x, g_queries, None
+        return g_x, g_queries, None, None
 
 
 def _grid(M: int, settings: dict[str, Any]) -> tuple[int, int, int]:
@@ -166,8 +167,9 @@ def _grid(M: int, settings: dict[str, Any]) -> tuple[int, int, int]:
 def _tile(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a call, with the sizes of its tile."""
     T, e, f = (_padded(settings[name]) for name in "TEF")
+    warps = min(8, max(1, SEQUENCES * T * max(e, f) // NUMBERS_OF_WARP))
     return settings | {
-        "T_PADDED": T, "E_PADDED": e, "F_PADDED": f, "SEQUENCES": SEQUENCES, "num_warps": WARPS,
+        "T_PADDED": T, "E_PADDED": e, "F_PADDED": f, "SEQUENCES": SEQUENCES, "num_warps": warps,
     }  # fmt: skip
 
 

@@ -172,8 +172,8 @@ def product(
 
     With TF32 tensor cores multiply the factors cut to TF32. Without it they multiply bfloat16 numbers: each factor goes
     in as the sum of three, x0 + x1 + x2, which hold a float32; the products of small parts that a float32 would lose
-    are left out, and an infinite factor gives NaN. Tensor cores cut off digits where other units round, so only DEPTH
-    terms are added up there.
+    are left out, and an infinite factor gives NaN. Tensor cores cut off digits where other units round, so then only
+    DEPTH terms are added up there.
     """
     m = tl.program_id(1).to(tl.int64)  # the model
     across = tl.cdiv(columns, COLUMNS)  # tiles beside one another
