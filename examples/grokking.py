@@ -81,7 +81,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description="addition mod 113 by a transformer of one layer, 64 seeds")
     options.add_argument("--device", default="cpu")
     options.add_argument("--quick", action="store_true")
-    options.add_argument("-o", type=Path, default=Path(__file__).parent / "results" / "grokking")
+    options.add_argument("-o", type=Path, default=Path("grokking-results"))
     args, paper = options.parse_args(), assignadd.PRESETS["paper"]
     p, d, lr, decay, steps, every = (23, 32, 1e-2, 1.0, 800, 20) if args.quick else (113, 128, 1e-3, 1.0, 15_000, 100)
     task, seeds = Addition(p, 0.7 if args.quick else 0.3), range(2 if args.quick else 64)

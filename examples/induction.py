@@ -89,7 +89,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description="when an induction head appears, in 32 seeds")
     options.add_argument("--device", default="cpu")
     options.add_argument("--quick", action="store_true")
-    options.add_argument("-o", type=Path, default=Path(__file__).parent / "results" / "induction")
+    options.add_argument("-o", type=Path, default=Path("induction-results"))
     args, paper = options.parse_args(), assignadd.PRESETS["paper"]
     n, T, d, batch, steps, seeds = (20, 32, 64, 32, 500, 2) if args.quick else (65, 256, 128, 64, 2000, 32)
     model = replace(paper.model, d_model=d, d_head=d, d_mlp=(None, None))

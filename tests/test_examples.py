@@ -279,10 +279,11 @@ def test_inductions_memories_of_a_head_by_construction(monkeypatch):
 @pytest.mark.parametrize("name", ["grokking", "induction"])
 def test_the_quick_form_of_a_replication(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [name, "--quick", "-o", "out"])
+    monkeypatch.setattr(sys, "argv", [name, "--quick"])
     imported_as(name, monkeypatch).main()
-    table = polars.read_csv("out/seeds.csv")
-    assert table.height == 2 and Path(f"out/{name}.svg").is_file()
+    out = Path(f"{name}-results")  # in the working folder, not over the results of the full size
+    table = polars.read_csv(out / "seeds.csv")
+    assert table.height == 2 and (out / f"{name}.svg").is_file()
     if name == "grokking":
         table = table.drop_nulls("generalised")
         assert table.height and (table["memorised"] < table["generalised"]).all() and table["n"].is_between(1, 5).all()
