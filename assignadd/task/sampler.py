@@ -9,7 +9,8 @@ A sequence is a function of (seed, stream, step, row): see `randomness`. These a
     distractors    the variables of the other assignments, and their values
 
 The tensor operations here say what a sequence is. `numba_sampler` and `triton_sampler` draw the same integers in
-compiled code. Tokens are returned as (..., B, T); the operations keep B as the last axis, along which they are fast.
+compiled code; assignments in chains (`chains`) are drawn by tensor operations alone. Tokens are returned as
+(..., B, T); the operations keep B as the last axis, along which they are fast.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ class SamplingTables:
     k), then the tokens of the operands (not used for a literal)."""
     n_pairs: Int[Tensor, " M"]  # the number of tuples of values of each model
     pairs: Int[Tensor, "M P k1"]  # (M, P, k + 1): the values of each tuple, and its answer; P is the most of any model
-    chains: Chains | None  # None: every assignment is a variable and a number, and no variable is assigned twice
     new_words: tuple[int, ...]
     """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
     (`randomness.word_of_each_draw`)."""
@@ -106,7 +106,6 @@ class Sampler:
             choices=choices.to(device),
             n_pairs=n_pairs.to(device),
             pairs=pairs.to(device),
-            chains=self._chains,
             new_words=word_of_each_draw(self._bounds(len(choices))),
         )
 
@@ -131,9 +130,9 @@ class Sampler:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, which does not cover subclasses; None without a compiler."""
+        """The sampler in compiled code, which covers neither chains nor subclasses; None without a compiler."""
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
-        if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
+        if self._chains or type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
             return None
         return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self.tables)
 
