@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from assignadd.config import UserError
+from assignadd.config import NetworkFile, TaskFile, UserError
+from assignadd.config.errors import did_you_mean
 
 FILE = "study.py"
 MOST_BYTES = 4 << 20  # of a file
@@ -34,15 +35,35 @@ class Source(NamedTuple):
         return hashlib.sha256(self.text).hexdigest()
 
 
-def user_object(path: Path, name: str) -> tuple[Any, Source]:
-    """The object with this name in a file of Python, which is executed; and the file's name and text."""
+# The tasks and networks of the user's own that this process knows, and their sources.
+_registered: dict[TaskFile | NetworkFile, tuple[Any, Source]] = {}
+
+
+def register(file: TaskFile | NetworkFile, defined: Any, source: Source) -> None:
+    """From now on `registered` returns what the user has defined and its source for this description."""
+    _registered[file] = (defined, source)
+
+
+def registered(file: TaskFile | NetworkFile) -> tuple[Any, Source]:
+    """The task or network that `file` describes, and its source; a UserError if the user has not named it."""
+    if file not in _registered:
+        option = "task" if isinstance(file, TaskFile) else "network"
+        how = f"name its file with --{option} {file.name}, in Python with {option}={file.name!r}"
+        raise UserError(f"this needs the {option} {file!r}, which is not executed by itself: {how}")
+    return _registered[file]
+
+
+def user_object(defined: Any, name: str) -> tuple[Any, Source]:
+    """What a user gives, and its source: an object, or a file that defines it by this name and is executed."""
+    if not isinstance(defined, str | Path):
+        return defined, source_of(defined)
+    path = Path(defined)
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path}: expected a file of Python that defines {name}")
     module = user_module(path)
-    source = Source(path.name, path.read_bytes())
     if not hasattr(module, name):
-        raise UserError(f"{path}: expected a line such as {name} = ...")
-    return getattr(module, name), source
+        raise UserError(f"{path}: expected a line such as {name} = ...{did_you_mean(name, vars(module))}")
+    return getattr(module, name), Source(path.name, path.read_bytes())
 
 
 def source_of(defined: Any) -> Source:

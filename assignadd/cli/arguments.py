@@ -117,7 +117,7 @@ def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iter
     for name in dict.fromkeys(names):  # each once
         field = by_name[name]
         # No options: `typed` is the whole command line, and some fields describe a file of the user's.
-        if name == "typed" or "from_file" in field.metadata:
+        if name == "typed" or field.metadata.get("from_file"):
             continue
         if is_dataclass(types[name]):
             # The settings of a whole configuration are named by its sections, task.n_vars, without a name before them.

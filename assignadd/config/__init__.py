@@ -17,7 +17,7 @@ from assignadd.config.errors import UsageError, did_you_mean
 from assignadd.config.errors import UserError as UserError
 from assignadd.config.task import Task as Task
 from assignadd.config.task import TaskFile as TaskFile
-from assignadd.config.task import check_task, ranged, setting
+from assignadd.config.task import check_task, setting
 
 # The most models of a stack.
 MOST_MODELS = 4096
@@ -43,13 +43,13 @@ class NetworkFile:
 class Model:
     """The transformer (paper, section 3)."""
 
-    n_layers: int = ranged(2, 1, 16)
+    n_layers: int = setting(2, 1, 16)
     """Layers, each with attention and, where d_mlp says so, an MLP."""
-    n_heads: int = ranged(1, 1, 64)
+    n_heads: int = setting(1, 1, 64)
     """Attention heads in each layer."""
-    d_model: int = ranged(128, 1, 4096)
+    d_model: int = setting(128, 1, 4096)
     """Width of the residual stream."""
-    d_head: int = ranged(128, 1, 4096)
+    d_head: int = setting(128, 1, 4096)
     """Width of a head."""
     d_mlp: tuple[int | None, ...] = (None, 512)
     """MLP width after each layer; None where a layer has no MLP."""
@@ -59,7 +59,7 @@ class Model:
     """Normalisation before attention, MLPs and unembedding."""
     biases: bool = False
     """Biases in attention, MLPs and unembedding."""
-    init_scale: float = ranged(0.8, 1e-6, 3.0, per_model=True)
+    init_scale: float = setting(0.8, 1e-6, 3.0, per_model=True)
     """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2). Beyond 3, scores are so large that their rounding in
     single precision changes the gradients of some seeds by more than a thousandth."""
     direct_path: bool = setting(True, added_later=True)
@@ -72,40 +72,40 @@ class Model:
 class Optim:
     """AdamW, by default without schedule or warm-up; no clipping; fresh data every step."""
 
-    lr: float = ranged(1e-3, 0.0, 10.0, per_model=True)
+    lr: float = setting(1e-3, 0.0, 10.0, per_model=True)
     """Learning rate."""
-    weight_decay: float = ranged(0.02, 0.0, 100.0, per_model=True)
+    weight_decay: float = setting(0.02, 0.0, 100.0, per_model=True)
     """Decoupled weight decay, on every weight."""
-    beta1: float = ranged(0.9, 0.0, 0.999999, per_model=True)
+    beta1: float = setting(0.9, 0.0, 0.999999, per_model=True)
     """Decay of the first moment."""
-    beta2: float = ranged(0.999, 0.0, 0.99999999, per_model=True)
+    beta2: float = setting(0.999, 0.0, 0.99999999, per_model=True)
     """Decay of the second moment."""
-    eps: float = ranged(1e-8, 1e-16, 1.0, per_model=True)
+    eps: float = setting(1e-8, 1e-16, 1.0, per_model=True)
     """Added to the root of the second moment."""
-    batch: int = ranged(512, 1, 1 << 20)
+    batch: int = setting(512, 1, 1 << 20)
     """Sequences in a step."""
-    steps: int = ranged(30_000, 0, 1 << 31)
+    steps: int = setting(30_000, 0, 1 << 31)
     """Updates in all."""
-    warmup: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    warmup: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """Steps over which the learning rate rises linearly from 0; 0 for none."""
-    later_lr: float | None = ranged(None, 0.0, 10.0, added_later=True, per_model=True)
+    later_lr: float | None = setting(None, 0.0, 10.0, added_later=True, per_model=True)
     """Learning rate from step later_from on; if None, it stays at lr."""
-    later_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    later_from: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which the learning rate is later_lr."""
     frozen: Part = setting("none", added_later=True, per_model=True)
     """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that keeps its weights from step frozen_from until frozen_until."""
-    frozen_from: int = ranged(0, 0, (1 << 31) - 1, added_later=True, per_model=True)
+    frozen_from: int = setting(0, 0, (1 << 31) - 1, added_later=True, per_model=True)
     """The step from which the frozen part keeps its weights; 0 for its initial ones."""
-    frozen_until: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    frozen_until: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which the frozen part is trained; its moments are averaged before as well."""
-    literals_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    literals_from: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which training has sequences without variables; before it, every sequence has one or more."""
-    slot_score: float = ranged(0.0, -50.0, 50.0, added_later=True, per_model=True)
+    slot_score: float = setting(0.0, -50.0, 50.0, added_later=True, per_model=True)
     """Added in training, from step slot_score_from until slot_score_until, to the score with which `=` attends in layer
     1 to each operand slot that holds a variable. Evaluations are without it."""
-    slot_score_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    slot_score_from: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """The first step with slot_score."""
-    slot_score_until: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    slot_score_until: int = setting(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which slot_score is not added any more."""
 
 
@@ -113,17 +113,17 @@ class Optim:
 class Recording:
     """What a run records, and how often."""
 
-    eval_every: int = ranged(100, 1, 1 << 31)
+    eval_every: int = setting(100, 1, 1 << 31)
     """Steps between evaluations."""
-    eval_sequences: int = ranged(512, 1, 1 << 20)
+    eval_sequences: int = setting(512, 1, 1 << 20)
     """Sequences per evaluation set while training (`assignadd measure` takes more)."""
-    checkpoint_every: int = ranged(100, 1, 1 << 31)
+    checkpoint_every: int = setting(100, 1, 1 << 31)
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
-    state_every: int = ranged(1000, 1, 1 << 31)
+    state_every: int = setting(1000, 1, 1 << 31)
     """Steps between stored optimizer states, from which training can be repeated bit for bit."""
-    measure_every: int = ranged(0, 0, 1 << 31)
+    measure_every: int = setting(0, 0, 1 << 31)
     """Steps between progress measures during training (sweeps record them); 0 for none."""
-    final_sequences: int = ranged(0, 0, 1 << 20)
+    final_sequences: int = setting(0, 0, 1 << 20)
     """Sequences per evaluation set in a larger evaluation at the end (sweeps record it); 0 for none."""
     log_spaced: bool = setting(True, added_later=True)
     """Whether the steps 1, 2, 5, 10, 20 and 50 have checkpoints, whatever checkpoint_every says."""
@@ -133,11 +133,11 @@ class Recording:
 class Seeds:
     """The seed of each source of randomness; None stands for the seed of the model."""
 
-    init: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
+    init: int | None = setting(None, 0, 2**63 - 1, per_model=True)
     """The seed of the initial weights."""
-    data: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
+    data: int | None = setting(None, 0, 2**63 - 1, per_model=True)
     """The seed of the training and evaluation sequences."""
-    split: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
+    split: int | None = setting(None, 0, 2**63 - 1, per_model=True)
     """The seed of the permutation that chooses the held-out pairs."""
 
 
@@ -156,9 +156,9 @@ class Start:
     """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
     part_from: str | None = setting(None, added_later=True, per_model=True)
     """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
-    mlp_in_factor: float = ranged(1.0, 0.0, 1000.0, added_later=True, per_model=True)
+    mlp_in_factor: float = setting(1.0, 0.0, 1000.0, added_later=True, per_model=True)
     """Factor on the initial W_in of the last MLP, whatever network it is from."""
-    mlp_out_factor: float = ranged(1.0, 0.0, 1000.0, added_later=True, per_model=True)
+    mlp_out_factor: float = setting(1.0, 0.0, 1000.0, added_later=True, per_model=True)
     """Factor on the initial W_out of the last MLP."""
 
     @property
@@ -228,10 +228,10 @@ class Rule:
 
 def _rule_of(setting_field: Field[Any]) -> Rule | None:
     """The rule of a number within limits, a truth value or a choice; None for a field with a check of its own."""
-    kind, limits = setting_field.type, setting_field.metadata
+    kind, about = setting_field.type, setting_field.metadata
     kinds = (kind, *get_args(kind))  # of `int | None`: the union, int and NoneType
-    if "low" in limits:
-        low, high = limits["low"], limits["high"]
+    if about.get("low") is not None:
+        low, high = about["low"], about["high"]
         is_whole = int in kinds
         types = (int,) if is_whole else (int, float)
 
@@ -250,26 +250,16 @@ def _rule_of(setting_field: Field[Any]) -> Rule | None:
 
 # The rule of each setting that has one, by its dotted name.
 RULES = {name: rule for name, setting_field in SETTINGS.items() if (rule := _rule_of(setting_field)) is not None}
-# For each section its values that `validate` accepted last: in the next configuration most are the same objects.
-_last_accepted: dict[str, Any] = dict.fromkeys(section.name for section in dataclasses.fields(Config))
 
 
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for section, last in _last_accepted.items():
-        values = getattr(config, section)
-        if values is last:
-            continue
-        accepted = vars(last) if last else {}
+    for section, values in vars(config).items():
         for field_name, value in vars(values).items():
-            if field_name in accepted and value is accepted[field_name]:  # the same object: it was checked before
-                continue
-            name = f"{section}.{field_name}"
-            if name in RULES and not RULES[name].accepts(value):
-                raise ConfigError(name, value, RULES[name].words)
-        if section == "task":
-            check_task(config.task)
-        _last_accepted[section] = values
+            rule = RULES.get(f"{section}.{field_name}")
+            if rule and not rule.accepts(value):
+                raise ConfigError(f"{section}.{field_name}", value, rule.words)
+    check_task(config.task)
     _check_files(config)
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
@@ -408,11 +398,8 @@ class Member:
         The first part has the form of `settings`, pairs of a dotted name and a value.
         """
         stack_settings = tuple((name, value) for name, value in self.settings if name not in PER_MODEL)
-        if not stack_settings:  # all settings are the member's own
-            return (), self
         model_settings = {name: value for name, value in self.settings if name in PER_MODEL}
-        member = Member(self.seed, model_settings)
-        return stack_settings, member
+        return stack_settings, Member(self.seed, model_settings)
 
 
 def check_members(config: Config, members: Sequence[Member]) -> None:

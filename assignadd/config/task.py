@@ -28,20 +28,18 @@ _last_table: list[Any] = [None, 0]
 FOR_PAIRS = {"unordered_split": False, "seen_doubles": None, "held_out_distance": None, "doubles_weight": 1}
 
 
-def setting(default: Any, *, added_later: bool = False, per_model: bool = False, **limits: float) -> Any:
-    """A field of the settings.
+def setting(
+    default: Any, low: float | None = None, high: float | None = None, *, added_later: bool = False,
+    per_model: bool = False, from_file: bool = False,
+) -> Any:  # fmt: skip
+    """A field of the settings; `low` and `high` are the limits of a number.
 
     `added_later`: the first version did not have it, and documents leave it out where it has its default.
     `per_model`: models of one stack may differ in it; it changes neither a tensor's shape nor the program of a step.
-    `limits` are `low` and `high` of a number, or `from_file=True` for a setting that describes a file of the user's: no
-    option of the command line sets it.
+    `from_file`: it describes a file of the user's, and no option of the command line sets it.
     """
-    return field(default=default, metadata={"added_later": added_later, "per_model": per_model, **limits})
-
-
-def ranged(default: Any, low: float, high: float, *, added_later: bool = False, per_model: bool = False) -> Any:
-    """A setting whose values are numbers from `low` to `high`; the other arguments are those of `setting`."""
-    return setting(default, added_later=added_later, per_model=per_model, low=low, high=high)
+    about = {"low": low, "high": high, "added_later": added_later, "per_model": per_model, "from_file": from_file}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -70,24 +68,24 @@ class TaskFile:
 class Task:
     """A member of the family of tasks; the defaults are variable assignment and addition mod N (paper, section 3)."""
 
-    modulus: int = ranged(59, 2, 997)
+    modulus: int = setting(59, 2, 997)
     """N: numbers are 0..N-1 and sums are taken mod N."""
-    n_vars: int = ranged(12, 1, 26)
+    n_vars: int = setting(12, 1, 26)
     """V: variables, named a, b, c, ..."""
-    length: int = ranged(16, 6, 256)
+    length: int = setting(16, 6, 256)
     """T: tokens in a sequence; the last are the operator, the operands and `=`."""
-    max_assignments: int = ranged(6, 1, 26)
+    max_assignments: int = setting(6, 1, 26)
     """Assignments in a sequence are uniform on 1..this."""
-    seen_fraction: float = ranged(0.7, 0.0, 1.0, per_model=True)
+    seen_fraction: float = setting(0.7, 0.0, 1.0, per_model=True)
     """f: share of the N^k ordered tuples of numbers (pairs for k = 2 operands) that training may combine; the others
     are held out."""
     banned_first: str = "ab"
     """Variables that are never the first operand in training."""
     banned_second: str = "gh"
     """Variables that are never the second operand in training; not used with one operand."""
-    one_var_ratio: float = ranged(20 / 12, 0.0, 1000.0, per_model=True)
+    one_var_ratio: float = setting(20 / 12, 0.0, 1000.0, per_model=True)
     """Sequences with one variable per sequence without variables; each operand slot has it equally often."""
-    two_var_ratio: float = ranged(10 / 12, 0.0, 1000.0, per_model=True)
+    two_var_ratio: float = setting(10 / 12, 0.0, 1000.0, per_model=True)
     """r: sequences with two variables per sequence without; as many with three, and with four, where there are as many
     operands. Each choice of slots is equally frequent."""
     operation: str = setting("add", added_later=True)
@@ -95,25 +93,25 @@ class Task:
     N), dihedral (the dihedral group of order N, N even), or a file with N rows of N answers, stored as task.table."""
     table: tuple[int, ...] = setting((), added_later=True)
     """The answers of operation `table`, row by row: the first operand is the row, the second the column."""
-    operands: int = ranged(2, 1, 4, added_later=True)
+    operands: int = setting(2, 1, 4, added_later=True)
     """k: operands in a sequence; with one, a sequence only looks a value up."""
     banned_further: str = setting("", added_later=True)
     """Variables that are never the third or the fourth operand in training."""
-    hops: int = ranged(0, 0, 25, added_later=True)
+    hops: int = setting(0, 0, 25, added_later=True)
     """h: an assignment may refer to a variable that is assigned earlier (`c=5, b=c`); an operand's variable is 0..h
     such links away from its number, uniformly as far as the number of assignments allows."""
-    rebinding: float = ranged(0.0, 0.0, 1.0, added_later=True)
+    rebinding: float = setting(0.0, 0.0, 1.0, added_later=True)
     """rho: probability that a variable is assigned twice, where it fits; the last assignment counts."""
     unordered_split: bool = setting(False, added_later=True, per_model=True)
     """Whether (n, m) and (m, n) are always both seen or both held out; for two operands."""
-    seen_doubles: float | None = ranged(None, 0.0, 1.0, added_later=True, per_model=True)
+    seen_doubles: float | None = setting(None, 0.0, 1.0, added_later=True, per_model=True)
     """Share of the pairs (n, n) that are seen; if None, they are drawn with the other pairs. For two operands."""
-    held_out_distance: int | None = ranged(None, 0, 996, added_later=True, per_model=True)
+    held_out_distance: int | None = setting(None, 0, 996, added_later=True, per_model=True)
     """All pairs whose numbers are this far apart (mod N) are held out, in both orders; 0 for the pairs (n, n). None for
     no further pairs. For two operands."""
     shuffled_distance: bool = setting(False, added_later=True, per_model=True)
     """Whether held_out_distance counts along a random order of the numbers: each is in as many held-out pairs."""
-    doubles_weight: int = ranged(1, 1, 64, added_later=True, per_model=True)
+    doubles_weight: int = setting(1, 1, 64, added_later=True, per_model=True)
     """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
     random_padding: bool = setting(True, added_later=True)
     """Whether padding is before, between and after the assignments, at random; if not, all of it is before them."""

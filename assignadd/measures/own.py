@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from assignadd.config import SETTINGS, SHORT_NAMES, Config, ConfigError, Member
-from assignadd.config.errors import one_of
 from assignadd.measures.columns import MEASURES, rounded
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.runs.manifest import Observed
@@ -27,7 +25,7 @@ from assignadd.task.evalsets import LABELS
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import is_measurement
 from assignadd.training.trainer import Observe, Observer
-from assignadd.user_file import user_module, with_line
+from assignadd.user_file import user_module, user_object, with_line
 
 Function = Callable[..., Any]
 # The keys and columns of a run's metrics that are no measures.
@@ -108,24 +106,17 @@ def own_measure(
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
+        text = inspect.getsource(function)  # an OSError where a prompt of Python has not stored it
     except Exception as error:
         problem = with_line(error, file) if file else f"{type(error).__name__}: {error}"
         raise ConfigError("observe", name, f"{EXPECTED}; {problem}") from error
     observed = Observed(
         name=f"{file.name if file else '(notebook)'}:{name}",
-        source=hashlib.sha256(_text(function)).hexdigest(),
+        source=hashlib.sha256(text.encode()).hexdigest(),
         file=hashlib.sha256(file.read_bytes()).hexdigest() if file else None,
         columns=_meanings(function, list(rows[0])),
     )
     return OwnMeasure(function, base, observed, path)
-
-
-def _text(function: Function) -> bytes:
-    """The text of a function; its bytecode where Python has not stored the text, as for what was typed at a prompt."""
-    try:
-        return inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        return marshal.dumps(inspect.unwrap(function).__code__, 2)  # version 2 writes equal code in the same way
 
 
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:
@@ -155,10 +146,5 @@ def function_named(text: str) -> tuple[Function, Path]:
     file, _, name = text.rpartition(":")
     if not file.endswith(".py") or not name:
         raise ConfigError("observe", text, "FILE.py:FUNCTION, such as mine.py:rank")
-    path = Path(file)
-    module = user_module(path)
-    function = getattr(module, name, None)
-    if not inspect.isfunction(function):
-        names = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise ConfigError("observe", text, f"a function of {path.name}: {one_of(name, names)}")
-    return function, path.resolve()
+    function, _ = user_object(file, name)
+    return function, Path(file).resolve()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,34 +19,20 @@ from torch.func import functional_call, vmap
 from assignadd.config import Config, NetworkFile, Task, UserError
 from assignadd.task.own import RandomWords
 from assignadd.task.vocabulary import Sizes, sizes_of
-from assignadd.user_file import Source, source_of, user_object
+from assignadd.user_file import register, registered, user_object
 
 NAME = "NETWORK"
 """The name that a file gives its network."""
-SEQUENCES_TRIED = 8  # on which `register` tries a network
+SEQUENCES_TRIED = 8  # on which `register_network` tries a network
 Factory = Callable[[Sizes], nn.Module]
 
 
-class Registered(NamedTuple):
-    """A network that the user has named, and the text of its file."""
-
-    factory: Factory
-    source: Source
-
-
-# The networks that the user has named to this process.
-_registered: dict[NetworkFile, Registered] = {}
-
-
-def register(network: Factory | str | Path, task: Task) -> NetworkFile:
+def register_network(network: Factory | str | Path, task: Task) -> NetworkFile:
     """The description of a network of the user's, after it was tried on tokens of this task; a UserError if it fails.
 
     It is a factory, or a file that defines NETWORK, which is executed. From then on `registered` returns it.
     """
-    if isinstance(network, str | Path):
-        factory, source = user_object(Path(network), NAME)
-    else:
-        factory, source = network, source_of(network)
+    factory, source = user_object(network, NAME)
     if isinstance(factory, nn.Module) or not callable(factory):
         raise UserError(f"{source.name}: expected a function or a class that takes the sizes of a task, not a module")
     sizes = sizes_of(task)
@@ -57,18 +42,8 @@ def register(network: Factory | str | Path, task: Task) -> NetworkFile:
         raise UserError(f"{source.name}: expected a module with weights, all of them floating point")
     _try(module, sizes, source.name)
     file = NetworkFile(source.name, source.sha256, shapes)
-    _registered[file] = Registered(factory, source)
+    register(file, factory, source)
     return file
-
-
-def registered(file: NetworkFile) -> Registered:
-    """The network that `file` describes, and its text; a UserError if the user has not named it in this process."""
-    if file not in _registered:
-        raise UserError(
-            f"this needs the network {file!r}, which is not executed by itself: "
-            f"name its file with --network {file.name}, in Python with network={file.name!r}"
-        )
-    return _registered[file]
 
 
 def _built(factory: Factory, sizes: Sizes, seed: int, name: str) -> nn.Module:
@@ -123,7 +98,8 @@ def _same(a: Tensor, b: Tensor) -> bool:
 def _module(config: Config, seed: int = 0) -> nn.Module:
     """The user's module, its weights drawn by torch's generator from this seed."""
     assert config.model.file is not None
-    return _built(registered(config.model.file).factory, sizes_of(config.task), seed, config.model.file.name)
+    factory, source = registered(config.model.file)
+    return _built(factory, sizes_of(config.task), seed, source.name)
 
 
 @lru_cache(maxsize=16)

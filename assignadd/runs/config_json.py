@@ -32,6 +32,7 @@ from assignadd.config import (
 )
 from assignadd.config.task import OPERATIONS, named_operation
 from assignadd.runs.files import MOST_SETTINGS, read_input
+from assignadd.user_file import registered
 
 if TYPE_CHECKING:  # without torch until a task or a network of the user's is there
     from assignadd.model.own import Factory
@@ -63,18 +64,16 @@ def with_files(config: Config, task: TaskOfUser = None, network: NetworkOfUser =
 
     Raises a UserError if the configuration has a task or a network of the user's that this process has not loaded.
     """
-    from assignadd.model import own as own_networks
-    from assignadd.task import own as own_tasks
+    from assignadd.model.own import register_network
+    from assignadd.task.own import register_task
 
     if task is not None:
-        config = replace(config, task=Task(file=own_tasks.register(task)))
+        config = replace(config, task=Task(file=register_task(task)))
     if network is not None:
-        config = replace(config, model=Model(file=own_networks.register(network, config.task)))
-    # These raise the error.
-    if config.task.file is not None:
-        own_tasks.registered(config.task.file)
-    if config.model.file is not None:
-        own_networks.registered(config.model.file)
+        config = replace(config, model=Model(file=register_network(network, config.task)))
+    for file in (config.task.file, config.model.file):
+        if file is not None:
+            registered(file)  # which raises the error
     return config
 
 

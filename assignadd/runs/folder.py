@@ -364,16 +364,16 @@ def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:
 
 def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None) -> None:
     """Raises a RunError if a task or a network of the user's own is named that this run was not trained with."""
-    from assignadd.model import own as own_networks
-    from assignadd.task import own as own_tasks
+    from assignadd.model.own import register_network
+    from assignadd.task.own import register_task
 
     # By option: the file that the run was trained with and the named one, each as a TaskFile or NetworkFile. They are
     # equal if their contents are, whatever their names.
     named_files: dict[str, tuple[Any, Any]] = {}
     if task is not None:
-        named_files["task"] = run.config.task.file, own_tasks.register(task)
+        named_files["task"] = run.config.task.file, register_task(task)
     if network is not None:
-        named_files["network"] = run.config.model.file, own_networks.register(network, run.config.task)
+        named_files["network"] = run.config.model.file, register_network(network, run.config.task)
     for option, (trained_with, named) in named_files.items():
         if trained_with is None:
             raise RunError(f"run {run.name} has no {option} of your own; leave {named.name} out")

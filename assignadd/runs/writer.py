@@ -27,7 +27,6 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.config.errors import RunBusy, RunError, printable
-from assignadd.model import own as own_network
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
@@ -53,7 +52,7 @@ from assignadd.runs.manifest import (
     file_of_step,
     read_manifest,
 )
-from assignadd.task import own as own_task
+from assignadd.user_file import registered
 
 LOCK = "lock"
 
@@ -287,10 +286,10 @@ def _claim(path: Path) -> None:
 def _documents(config: Config, members: Sequence[Member], seen: Tensor) -> dict[str, bytes]:
     """The files of a run that never change, by their names."""
     documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
-    if config.task.file is not None:
-        documents[TASK_TEXT] = own_task.registered(config.task.file).source.text
-    if config.model.file is not None:
-        documents[NETWORK_TEXT] = own_network.registered(config.model.file).source.text
+    for name, file in ((TASK_TEXT, config.task.file), (NETWORK_TEXT, config.model.file)):
+        if file is not None:
+            _, source = registered(file)
+            documents[name] = source.text
     return documents
 
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -30,10 +30,9 @@ from assignadd.config.task import TaskFile, check_task
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import Stream, words
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.user_file import Source, source_of, user_object
+from assignadd.user_file import register, registered, user_object
 
 NAME = "TASK"  # the name that a file gives its task
-ATTRIBUTES = ("n_tokens", "length", "n_answers", "sets", "draw")
 TRAIN = "train"  # the set of the training sequences
 ROWS_TRIED = 8  # sequences of each set that are drawn when a task is registered
 
@@ -110,28 +109,14 @@ class OwnTask(Protocol):
         """len(words) sequences of training ("train") or of an evaluation set: tokens (B, T), answers (B,) or (B, T)."""
 
 
-class Registered(NamedTuple):
-    """A task that the user has named, and the text of its file."""
-
-    task: OwnTask
-    source: Source
-
-
-_registered: dict[TaskFile, Registered] = {}  # the tasks that the user has named to this process
-
-
-def register(task: OwnTask | str | Path) -> TaskFile:
+def register_task(task: OwnTask | str | Path) -> TaskFile:
     """The description of a task (an object, or TASK in a file, which is executed); a UserError if it is wrong."""
-    if isinstance(task, str | Path):
-        user_task, source = user_object(Path(task), NAME)
-    else:
-        user_task, source = task, source_of(task)
-    for attribute in ATTRIBUTES:
-        if not hasattr(user_task, attribute):
-            raise UserError(f"{source.name}: a task has {', '.join(ATTRIBUTES)}; no {attribute} here")
+    user_task, source = user_object(task, NAME)
     if isinstance(user_task, type):
         kind = user_task.__name__
         raise UserError(f"{source.name}: expected a task, not the class {kind}: {NAME} = {kind}()")
+    if not isinstance(user_task, OwnTask):
+        raise UserError(f"{source.name}: expected a task, with n_tokens, length, n_answers, sets and draw")
     names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
     # A first draw, which shows whether answers are at the last position (B,) or everywhere (B, T).
     _, answers = _draw(user_task, source.name, RandomWords(1), TRAIN)
@@ -145,16 +130,8 @@ def register(task: OwnTask | str | Path) -> TaskFile:
         tokens_and_answers = _first_sequences(user_task, file, name)
         digest.update(b"".join(tensor.cpu().numpy().tobytes() for tensor in tokens_and_answers))
     file = replace(file, first_draws=digest.hexdigest()[:16])
-    _registered[file] = Registered(user_task, source)
+    register(file, user_task, source)
     return file
-
-
-def registered(file: TaskFile) -> Registered:
-    """The task that `file` describes, and its text; a UserError if the user has not named it in this process."""
-    if file not in _registered:
-        how = f"name its file with --task {file.name}, in Python with task={file.name!r}"
-        raise UserError(f"this needs the task {file!r}, which is not executed by itself: {how}")
-    return _registered[file]
 
 
 def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, Tensor]:
@@ -213,28 +190,19 @@ class UserSampler:
     def __init__(self, file: TaskFile, seeds: Sequence[int], set: str | None, device: str | torch.device = "cpu"):
         """`set` is the name of an evaluation set, or None for training sequences."""
         self._file = file
-        self._task = registered(file).task
+        self._task, _ = registered(file)
         self._set = set or TRAIN
         self._stream = Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
-        # The batches for which no random numbers were drawn, the same at every step, (M, B, ...), by (rows, first row).
-        self._fixed: dict[tuple[int, int], Batch] = {}
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         row = torch.arange(first_row, first_row + rows, device=self.seeds.device)
         seeds = self.seeds[:, None]
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
-        if (rows, first_row) not in self._fixed:
-            random_words = RandomWords(row, seeds, step, self._stream)
-            tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
-            tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
-            if random_words._blocks_drawn:  # numbers were drawn: at another step they are others
-                return Batch(tokens, answers)
-            at_first_step = (0,) * (len(axes) - 2)  # an index for the axis of steps, where there is one
-            self._fixed[rows, first_row] = Batch(tokens[at_first_step].clone(), answers[at_first_step].clone())
-        fixed = self._fixed[rows, first_row]
-        return Batch(fixed.tokens.expand(*axes, -1), fixed.labels.expand(*axes, *fixed.labels.shape[2:]))
+        random_words = RandomWords(row, seeds, step, self._stream)
+        tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
+        return Batch(tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:]))
 
 
 def sampler_of(

@@ -11,7 +11,7 @@ import torch
 
 import assignadd
 from assignadd.cli import main
-from assignadd.config import PRESETS, ConfigError, Member
+from assignadd.config import PRESETS, ConfigError, Member, UserError
 from assignadd.config.errors import RunError
 from assignadd.measures.own import function_named, own_measure
 from assignadd.runs.folder import Run
@@ -145,25 +145,12 @@ def test_what_is_refused_before_anything_is_written(tmp_path, file, name, says):
 
 
 def test_names_that_are_refused(file):
-    with pytest.raises(ConfigError, match="did you mean size"):
+    with pytest.raises(UserError, match="did you mean size"):
         function_named(f"{file}:siz")
     with pytest.raises(ConfigError, match=r"FILE.py:FUNCTION"):
         function_named("size")
     with pytest.raises(ConfigError, match="a lambda"):
         own_measure(lambda stack: stack.W_E, CONFIG, Member(0), SweepObserver)
-
-
-def test_a_function_without_a_file_is_known_by_what_it_was_compiled_to(tmp_path):
-    names = {}
-    for constant in (2, 2, 3):
-        exec(f"def size(stack):\n    'Size.'\n    return [[x for x in (0, {constant})][1]] * len(stack)", names)
-        names.setdefault("first", names["size"])
-        names[f"again {constant}"] = names["size"]
-    run = assignadd.train(CONFIG, [0], tmp_path / "run", observe=names["first"])
-    assert run.observed.file is None and assignadd.metrics(run)["size"].to_list()[-1] == 2
-    assignadd.train(CONFIG, [0], run.path, observe=names["again 2"])
-    with pytest.raises(RunError, match="as it was then"):
-        assignadd.train(CONFIG, [0], run.path, observe=names["again 3"])
 
 
 def test_a_sweep_in_two_processes_has_the_columns_and_what_they_mean(tmp_path, file, capsys, monkeypatch):
