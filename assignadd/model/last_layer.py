@@ -8,6 +8,7 @@ transformer.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -16,36 +17,25 @@ from torch import Tensor
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
-from assignadd.model.stack import Stack, flatten
+from assignadd.model.stack import Stack
 from assignadd.model.trace import Trace
 from assignadd.model.transformer import Block, Transformer, plus_bias
 
 
 class LastLayer:
-    """The last layer of one model, which is a stack with M = 1 or a transformer.
+    """The last layer of one model, a stack with M = 1, whose weights are copied."""
 
-    Of a stack the weights are copied. Those of a transformer are read at every call, and may change in between.
-    """
-
-    def __init__(self, model: Stack | Transformer):
-        if isinstance(model, Stack):
-            self.stack = model
-            self.model = Transformer.from_stack(model, 0).requires_grad_(False)
-        else:
-            weights = {name: weight.detach()[None] for name, weight in model.named_parameters()}
-            self.stack = Stack(model.config, flatten(model.config, weights))
-            self.model = model
-        block = self.model.blocks[-1]
-        assert isinstance(block, Block)
-        self.block = block
+    def __init__(self, stack: Stack):
+        self.stack = stack
+        self.model = Transformer.from_stack(stack, 0).requires_grad_(False)
+        self.block = cast(Block, self.model.blocks[-1])
 
     def pattern(
         self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B heads T"]:
         """The last layer's attention from `=`, by its residual in `before` or by another residual, `query`."""
         attn = self.block.attn
-        if query is None:
-            query = before[:, -1]
+        query = before[:, -1] if query is None else query
         q = plus_bias(torch.einsum("bd,hde->bhe", self.block.ln1(query), attn.W_Q), attn.b_Q)  # (B, heads, dh)
         # q (x W_K + b_K) = (q W_K^T) x + q b_K for a key with residual x: no key is computed.
         query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, heads, d)

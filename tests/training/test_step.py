@@ -200,7 +200,8 @@ def test_a_loss_is_the_mean_over_the_answers_of_each_model():
     logits = torch.zeros(2, 3, 2, 5)  # (M, B, T, N)
     logits[1, 0, 0, 3] = math.log(4)  # 4 of 8 parts
     labels = torch.tensor([[[0, -1], [-1, 4], [-1, -1]], [[3, -1], [-1, -1], [-1, -1]]])
-    assert mean_losses(logits, labels).tolist() == pytest.approx([math.log(5), math.log(2)])
-    assert mean_losses(logits[:, :, 0], torch.tensor([[0, 1, 2], [3, 0, 0]])).tolist() == pytest.approx(
+    assert mean_losses(CONFIG, logits, labels).tolist() == pytest.approx([math.log(5), math.log(2)])
+    labels = torch.tensor([[0, 1, 2], [3, 0, 0]])
+    assert mean_losses(CONFIG, logits[:, :, 0], labels).tolist() == pytest.approx(
         [math.log(5), (math.log(2) + 2 * math.log(5)) / 3]
     )
