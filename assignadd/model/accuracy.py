@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -15,7 +15,6 @@ from assignadd.task.evalsets import EvalSet
 from assignadd.task.own import sampler_of
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError
-from assignadd.task.splits import pair_mask
 
 
 class Exam:
@@ -38,22 +37,18 @@ class Exam:
 
         The first set is drawn from step `first_step` of the evaluation stream, the next one from the step after it.
         """
-        batches: list[Batch] = []
-        offered: list[Tensor] = []
-        self.names: list[str] = []
+        batches: dict[str, Batch] = {}  # by the name of the set
         for step, evalset in enumerate(sets, first_step):
-            drawn = _draw(configs, seen, evalset, step, n, device)
-            if drawn is not None:
-                has_sequences, batch = drawn
-                batches.append(batch)
-                offered.append(has_sequences)
-                self.names.append(evalset.name)
+            batch = _draw(configs, seen, evalset, step, n, device)
+            if batch is not None:
+                batches[evalset.name] = batch
         if not batches:
             raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
+        self.names = list(batches)
         self.n = n
-        self.offered = torch.stack(offered, 1)  # (M, sets)
-        self.tokens = torch.cat([batch.tokens for batch in batches], 1)  # (M, sets * n, T)
-        self.labels = torch.cat([batch.labels for batch in batches], 1)  # (M, sets * n)
+        self.tokens = torch.cat([batch.tokens for batch in batches.values()], 1)  # (M, sets * n, T)
+        self.labels = torch.cat([batch.labels for batch in batches.values()], 1)  # (M, sets * n)
+        self.offered = (self.labels >= 0).view(len(configs), len(batches), -1).any(-1)  # (M, sets)
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         """The number of right answers of each model on each set, out of `n`."""
@@ -99,40 +94,23 @@ def end_exam(
 
 def _draw(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, device: str | torch.device
-) -> tuple[Tensor, Batch] | None:
-    """Which models have sequences of this set, (M,), and `n` sequences for each model; None where no model has any.
+) -> Batch | None:
+    """`n` sequences of this set for each model; None where no model has any.
 
     A model without such sequences gets zeros as tokens, and -1 as labels, which no answer equals.
     """
     tasks = [config.task for config in configs]
     seeds = [config.seed.data or 0 for config in configs]  # None counts as seed 0
     try:
-        batch = sampler_of(tasks, seen, seeds, evalset, device).sample(step, n)
-        return torch.ones(len(configs), dtype=torch.bool), batch
-    except EmptySetError:  # at least one of the models has no such sequence
-        has_pairs = _has_pairs(configs, seen, evalset)
-    with_pairs = has_pairs.nonzero().flatten().tolist()  # the indices of these models in the stack
-    # If all models have pairs, the set has no sequence as it asks for variables that the task does not have, which is
-    # the same for all.
-    if len(with_pairs) in (0, len(configs)):
-        return None
-    drawn = _draw([configs[m] for m in with_pairs], seen[with_pairs], evalset, step, n, device)
+        return sampler_of(tasks, seen, seeds, evalset, device).sample(step, n)
+    except EmptySetError:  # the set is empty for at least one of the models: each model is asked alone
+        if len(configs) == 1:
+            return None
+    single_models = [slice(m, m + 1) for m in range(len(configs))]
+    of_models = [_draw(configs[m], seen[m], evalset, step, n, device) for m in single_models]
+    drawn = next((batch for batch in of_models if batch is not None), None)
     if drawn is None:
         return None
-    _, batch = drawn
-    tokens = batch.tokens.new_zeros(len(configs), *batch.tokens.shape[1:])  # (M, n, T)
-    labels = batch.labels.new_full((len(configs), *batch.labels.shape[1:]), -1)  # (M, n)
-    tokens[with_pairs], labels[with_pairs] = batch.tokens, batch.labels
-    return has_pairs, Batch(tokens, labels)
-
-
-def _has_pairs(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Bool[Tensor, " M"]:
-    """Which models have pairs of numbers of the kind of a set; none for a task of the user's own."""
-    try:
-        has_pairs = [
-            config.task.file is None and bool(pair_mask(seen_of_model, evalset.pair).any())
-            for config, seen_of_model in zip(configs, seen, strict=True)
-        ]
-        return torch.tensor(has_pairs)
-    except EmptySetError:  # this number of operands has no pairs of this kind
-        return torch.zeros(len(configs), dtype=torch.bool)
+    nothing = Batch(torch.zeros_like(drawn.tokens), torch.full_like(drawn.labels, -1))
+    batches = [nothing if batch is None else batch for batch in of_models]
+    return Batch(torch.cat([batch.tokens for batch in batches]), torch.cat([batch.labels for batch in batches]))
