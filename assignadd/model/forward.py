@@ -75,13 +75,11 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     The function is called once for each chunk of the sequences, so that the logits of all are never in memory.
     """
     tokens = sequences_of_each(stack, tokens)  # (M, B, T)
-    return torch.cat([_of_part(models, tokens[part], function) for part, models in stack.parts])
-
-
-def _of_part(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """As `_for_each_chunk`, for a stack whose models are computed together."""
-    logits_of, at_once = _forward_pass(stack)
-    return torch.cat([function(logits_of(chunk)) for chunk in tokens.split(at_once, 1)], 1)
+    of_parts = []
+    for part, models in stack.parts:
+        logits_of, at_once = _forward_pass(models)
+        of_parts.append(torch.cat([function(logits_of(chunk)) for chunk in tokens[part].split(at_once, 1)], 1))
+    return torch.cat(of_parts)
 
 
 def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
@@ -89,17 +87,18 @@ def _forward_pass(stack: Stack) -> tuple[Callable[[Tensor], Tensor], int]:
 
     On a CPU the stack has one model.
     """
-    if stack.config.model.file is not None:  # a network of the user's own, from a file
-        return partial(logits_of_weights, stack.config, stack.weights), CHUNK
-    if not covers(stack.config):  # the tables do not describe this architecture or task
-        if serves(stack.config, stack.flat):
-            return partial(StackAnswer(stack.config, stack.flat.device), stack.weights), CHUNK
-        if stack.flat.device.type != "cpu":
+    config, device = stack.config, stack.flat.device
+    if config.model.file is not None:
+        return partial(logits_of_weights, config, stack.weights), CHUNK
+    if not covers(config):  # the tables do not describe this architecture or task
+        if serves(config, stack.flat):
+            return partial(StackAnswer(config, device), stack.weights), CHUNK
+        if device.type != "cpu":
             return partial(reference_logits, stack), CHUNK
         transformer = transformer_of(stack)
         return lambda chunk: logits_of_answers(transformer, chunk[0])[None], CHUNK
-    table = table_forward(stack.config, stack.flat.device, stacked=True)
-    if has_step(stack.config, stack.flat.device) and stack.flat.dtype == torch.float32:
+    table = table_forward(config, device, stacked=True)
+    if has_step(config, device) and stack.flat.dtype == torch.float32:
         from assignadd.model import cpu_step  # here, as it needs Numba
 
         model = unstacked(stack)
@@ -114,21 +113,21 @@ def unstacked(model: Stack) -> Weights:
     return Weights.of(model.of_model(0))
 
 
-@torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The trace of all models of a stack, each on its own sequences or on shared ones, with the axis M."""
-    tokens = sequences_of_each(stack, tokens)
-    if covers(stack.config):
-        return table_forward(stack.config, stack.flat.device, stacked=True).trace(Weights.of(stack.weights), tokens)
-    return reference_trace(stack, tokens, CHUNK)
+    return _trace(stack, stack.weights, sequences_of_each(stack, tokens))
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """The trace of each model, one after the other, on its own sequences or on shared ones, without the axis M."""
     for model, model_tokens in zip(stack, sequences_of_each(stack, tokens), strict=True):
-        with torch.no_grad():
-            if covers(model.config):
-                trace_of_model = table_forward(model.config, model.flat.device).trace(unstacked(model), model_tokens)
-            else:
-                trace_of_model = reference_trace(model, model_tokens, CHUNK)
-        yield trace_of_model
+        yield _trace(model, model.of_model(0), model_tokens)
+
+
+@torch.no_grad()
+def _trace(stack: Stack, weights: dict[str, Tensor], tokens: Int[Tensor, "*M B T"]) -> Trace:
+    """The trace of a stack or, if neither its weights nor the tokens have the axis M, of its only model."""
+    if not covers(stack.config):
+        return reference_trace(stack, tokens, CHUNK)
+    table = table_forward(stack.config, stack.flat.device, stacked=tokens.ndim == 3)
+    return table.trace(Weights.of(weights), tokens)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 
 import torch
@@ -42,63 +42,6 @@ class HookPoint(nn.Module):
             replacement = function(activation, self)
             activation = activation if replacement is None else replacement
         return activation
-
-
-class Hooked(nn.Module):
-    """A module whose hook points are reached by name; subclasses call `name_hook_points` once they are built."""
-
-    def name_hook_points(self) -> None:
-        """Gives every hook point of the finished module its name, such as `blocks.0.attn.hook_pattern`."""
-        self.hook_points = {name: module for name, module in self.named_modules() if isinstance(module, HookPoint)}
-        for name, point in self.hook_points.items():
-            point.name = name
-
-    @contextmanager
-    def hooks(self, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Iterator[None]:
-        """Within this context the functions are attached to the points they name, in the order of the pairs."""
-        attached: list[tuple[HookPoint, HookFn]] = []
-        try:
-            for names, function in fwd_hooks:
-                for name in self.matching(names):
-                    self.hook_points[name].functions.append(function)
-                    attached.append((self.hook_points[name], function))
-            yield
-        finally:
-            for point, function in attached:
-                point.functions.remove(function)
-
-    def run_with_hooks(self, *inputs: Tensor, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Tensor:
-        """The output with `fwd_hooks`, pairs of names and a function, attached for this pass only."""
-        with self.hooks(fwd_hooks):
-            return self(*inputs)
-
-    def run_with_cache(
-        self, *inputs: Tensor, names_filter: NameFilter | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The output, and by name the (detached) activation at each hook point that `names_filter` names, all if None.
-
-        Within `hooks`, the activation is the replacement that a hook function returned, if any did.
-        """
-        cache: dict[str, Tensor] = {}
-
-        def keep(activation: Tensor, point: HookPoint) -> None:
-            cache[point.name] = activation.detach()
-
-        names = list(self.hook_points) if names_filter is None else names_filter
-        return self.run_with_hooks(*inputs, fwd_hooks=[(names, keep)]), cache
-
-    def matching(self, names: NameFilter) -> list[str]:
-        """The names of the hook points that are meant; a ValueError for a name of none, or a filter that none fits."""
-        if callable(names):
-            passing = [name for name in self.hook_points if names(name)]
-            if not passing:
-                raise ValueError(f"no hook point passes the filter: there are {', '.join(self.hook_points)}")
-            return passing
-        requested = [names] if isinstance(names, str) else list(names)
-        for name in requested:
-            if name not in self.hook_points:
-                raise ValueError(f"no hook point {name!r}: expected {one_of(name, self.hook_points)}")
-        return requested
 
 
 NORM_EPS = 1e-5
@@ -261,7 +204,7 @@ class Unembed(nn.Module):
         return plus_bias(x @ self.W_U, self.b_U)  # (B, T, N)
 
 
-class Transformer(Hooked):
+class Transformer(nn.Module):
     """One model (paper, section 3) with copies of these `weights`, by the names that `weight_shapes` gives them.
 
     Without `weights` it is the untrained model of seed 0.
@@ -278,7 +221,9 @@ class Transformer(Hooked):
         self.blocks.append(Block(model, model.d_mlp[-1], replaces=not model.direct_path))
         self.ln_final = _norm(model)
         self.unembed = Unembed(model, self.sizes.n_answers)
-        self.name_hook_points()
+        self.hook_points = {name: module for name, module in self.named_modules() if isinstance(module, HookPoint)}
+        for name, point in self.hook_points.items():  # such as `blocks.0.attn.hook_pattern`
+            point.name = name
         if weights is None:
             weights = initial_stack(config, [0]).of_model(0)
         self.load_state_dict({name: weight.detach().clone() for name, weight in weights.items()}, assign=True)
@@ -317,6 +262,50 @@ class Transformer(Hooked):
         """The logits at the last position, `=`, where the task has its answer."""
         return self(tokens)[:, -1]
 
+    @contextmanager
+    def hooks(self, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Iterator[None]:
+        """Within this context the functions are attached to the points they name, in the order of the pairs."""
+        with ExitStack() as detach:
+            for names, function in fwd_hooks:
+                for name in self.matching(names):
+                    functions = self.hook_points[name].functions
+                    functions.append(function)
+                    detach.callback(functions.remove, function)
+            yield
+
+    def run_with_hooks(self, tokens: Tensor, fwd_hooks: Sequence[tuple[NameFilter, HookFn]]) -> Tensor:
+        """The logits with `fwd_hooks`, pairs of names and a function, attached for this pass only."""
+        with self.hooks(fwd_hooks):
+            return self(tokens)
+
+    def run_with_cache(
+        self, tokens: Tensor, names_filter: NameFilter | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The logits, and by name the (detached) activation at each hook point that `names_filter` names, all if None.
+
+        Within `hooks`, the activation is the replacement that a hook function returned, if any did.
+        """
+        cache: dict[str, Tensor] = {}
+
+        def keep(activation: Tensor, point: HookPoint) -> None:
+            cache[point.name] = activation.detach()
+
+        names = list(self.hook_points) if names_filter is None else names_filter
+        return self.run_with_hooks(tokens, [(names, keep)]), cache
+
+    def matching(self, names: NameFilter) -> list[str]:
+        """The names of the hook points that are meant; a ValueError for a name of none, or a filter that none fits."""
+        if callable(names):
+            passing = [name for name in self.hook_points if names(name)]
+            if not passing:
+                raise ValueError(f"no hook point passes the filter: there are {', '.join(self.hook_points)}")
+            return passing
+        requested = [names] if isinstance(names, str) else list(names)
+        for name in requested:
+            if name not in self.hook_points:
+                raise ValueError(f"no hook point {name!r}: expected {one_of(name, self.hook_points)}")
+        return requested
+
 
 @lru_cache(maxsize=16)
 def shape_only(config: Config) -> Transformer:
@@ -332,7 +321,6 @@ def reference_logits(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Float[Tensor
     model, everywhere = shape_only(stack.config), sizes_of(stack.config.task).everywhere
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
-        """The answer logits of one model, (B, N), or (B, T, N) if answers are at every position."""
         last_only = not everywhere
         logits = functional_call(model, model_weights, (model_tokens, last_only))
         return logits if everywhere else logits[:, -1]
