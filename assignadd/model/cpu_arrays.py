@@ -283,46 +283,33 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     return lengths | {"blocks": math.ceil(H / LANES), "lanes": LANES}
 
 
-class _Layout(NamedTuple):
-    """Where the matrices of a class above are in memory: the one begins at a line of the cache after the other."""
-
-    places: dict[str, tuple[slice, Any, list[int]]]
-    """The memory of each matrix, the type of its numbers and its shape, by its name."""
-    size: int
-    """How many numbers of single precision all of them take."""
-
-
-def _layout(kind: Any, sizes: dict[str, int]) -> _Layout:
-    """The layout of the matrices of `kind`, a class above."""
-    return _layout_for(kind, tuple(sizes.items()))
-
-
 @lru_cache(maxsize=64)
-def _layout_for(kind: Any, sizes: tuple[tuple[str, int], ...]) -> _Layout:
-    """As `_layout`, for sizes that the cache can store, a tuple of pairs.
+def _layout(kind: Any, lengths: tuple[tuple[str, int], ...]) -> tuple[dict[str, tuple[slice, Any, list[int]]], int]:
+    """Where the matrices of `kind`, a class above, are in memory, and how many numbers of single precision all take.
 
-    jaxtyping has the axes of each matrix in its type, such as "n 3*T+1".
+    For the name of each matrix: its memory, which begins at a line of the cache, the type of its numbers and its shape.
+    jaxtyping has the axes of each matrix in its type, such as "n 3*T+1"; `lengths` are pairs of a name and a length.
     """
     places, start = {}, 0
     for name, hint in get_type_hints(kind).items():
-        shape = [_length(axis, dict(sizes)) for axis in hint.dim_str.split()]
+        shape = [_length(axis, dict(lengths)) for axis in hint.dim_str.split()]
         type_of_numbers = np.dtype(hint.dtypes[0])
         size = math.prod(shape) * type_of_numbers.itemsize // BYTES
         places[name] = slice(start, start + size), type_of_numbers, shape
         start += math.ceil(size / LINE) * LINE
-    return _Layout(places, start)
+    return places, start
 
 
-def _length(axis: str, sizes: dict[str, int]) -> int:
+def _length(axis: str, lengths: dict[str, int]) -> int:
     """The length of an axis such as "T", "n*T" or "4*C+1": a product of names and numbers, perhaps plus another one."""
     product, _, added = axis.partition("+")
-    of_product = math.prod(sizes.get(factor) or int(factor) for factor in product.split("*"))
-    return of_product + (sizes.get(added) or int(added or 0))
+    of_product = math.prod(lengths.get(factor) or int(factor) for factor in product.split("*"))
+    return of_product + (lengths.get(added) or int(added or 0))
 
 
-def numbers_of(kind: Any, sizes: dict[str, int]) -> int:
+def numbers_of(kind: Any, lengths: dict[str, int]) -> int:
     """How many numbers the matrices of `kind`, a class above, take in memory."""
-    return _layout(kind, sizes).size
+    return _layout(kind, tuple(lengths.items()))[1]
 
 
 def zeros(*shape: int) -> Array:
@@ -334,11 +321,11 @@ def zeros(*shape: int) -> Array:
     return torch.zeros(shape).numpy()  # torch's begins at a line of the cache
 
 
-def matrices(kind: Any, sizes: dict[str, int], memory: Array | None = None) -> Any:
+def matrices(kind: Any, lengths: dict[str, int], memory: Array | None = None) -> Any:
     """An instance of `kind`, a class above: views of `memory`, (numbers,), which is new by default."""
-    layout = _layout(kind, sizes)
-    memory = zeros(layout.size) if memory is None else memory
+    places, size = _layout(kind, tuple(lengths.items()))
+    memory = zeros(size) if memory is None else memory
     arrays = {}
-    for name, (place, type_of_numbers, shape) in layout.places.items():
+    for name, (place, type_of_numbers, shape) in places.items():
         arrays[name] = memory[place].view(type_of_numbers).reshape(shape)
     return kind(**arrays)

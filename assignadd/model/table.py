@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -257,18 +257,14 @@ class Forward(Generic[A, R]):
         """The trace of these sequences. Its patterns are computed now, the other quantities when first read."""
         activations = self.forward(w, tokens)
         tables = activations.tables
+        names = ("resid_pre", "attention_output", "resid_mid", "neurons", "mlp_out", "resid_post", LOGITS)
+        last: dict[str, Callable[[], Tensor]] = {name: partial(getattr, activations, name) for name in names}
+        last["preactivations"] = lambda: activations.resid_mid @ w.W_in
         residuals = {
             "embedding": lambda: tables.equal_rows[..., -1:, :].expand(*tokens.shape[:-1], -1),  # E_= + P_=
-            "attention 1": lambda: activations.resid_pre,
-            "attention 2": lambda: activations.resid_mid,
-            "MLP 2": lambda: activations.resid_post,
-        }
-        last = {
-            "attention_output": lambda: activations.attention_output,
-            "preactivations": lambda: activations.resid_mid @ w.W_in,
-            "neurons": lambda: activations.neurons,
-            "mlp_out": lambda: activations.mlp_out,
-            LOGITS: lambda: activations.logits,
+            "attention 1": last["resid_pre"],
+            "attention 2": last["resid_mid"],
+            "MLP 2": last["resid_post"],
         }
 
         @torch.no_grad()
@@ -279,7 +275,7 @@ class Forward(Generic[A, R]):
             return self.kernels.after_layer_1(tables.embeddings, outputs_by_head, tokens, activations.attention_1)
 
         patterns = activations.attention_1, activations.attention_2.unsqueeze(-2)  # (..., B, H, queries, T)
-        return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
+        return Trace(self.config, patterns, Lazy(residuals), Lazy(last), all_positions)
 
     def logits(self, activations: A) -> Float[Tensor, "*M B N"]:
         """The logits, through W_out W_U or through the residual after the MLP: whichever takes fewer operations."""

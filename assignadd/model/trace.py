@@ -46,7 +46,6 @@ class Trace:
     """
 
     config: Config
-    tokens: Int[Tensor, "*M B T"]
     patterns: Sequence[Float[Tensor, "*M B heads queries T"]]
     """Attention of every layer, (query, key). In the last layer the only query is `=`, in the others all T are."""
     residuals: Mapping[str, Tensor]
@@ -71,8 +70,7 @@ class Trace:
     @property
     def resid_pre(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` before the last layer's attention."""
-        parts = list(self.residuals)  # in the order of the forward pass
-        return self.residuals[parts[parts.index(self._last_attention) - 1]]
+        return self.last["resid_pre"]
 
     @property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
@@ -82,7 +80,7 @@ class Trace:
     @property
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` after the last layer's attention, before its MLP."""
-        return self.residuals[self._last_attention]
+        return self.last["resid_mid"]
 
     @property
     def preactivations(self) -> Float[Tensor, "*M B h"]:
@@ -102,18 +100,12 @@ class Trace:
     @property
     def resid_post(self) -> Float[Tensor, "*M B d"]:
         """Residual of `=` after the last layer."""
-        last_part = list(self.residuals)[-1]
-        return self.residuals[last_part]
+        return self.last["resid_post"]
 
     @property
     def logits(self) -> Float[Tensor, "*M B N"]:
         """The answer logits."""
         return self.last[LOGITS]
-
-    @property
-    def _last_attention(self) -> str:
-        """The name of the last layer's attention among the parts in `residuals`."""
-        return f"attention {self.config.model.n_layers}"
 
     def _of_mlp(self, name: str) -> Tensor:
         """A quantity of the last MLP; `NotDefined` where there is none."""
@@ -130,7 +122,7 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
     model = stack.config.model
     pattern_hooks = [f"blocks.{i}.attn.hook_pattern" for i in range(model.n_layers)]
     residual_hooks, last_hooks = _hooks_at_equals(model)
-    hooks = {*pattern_hooks, *residual_hooks.values(), *last_hooks.values()}
+    hooks = {*pattern_hooks, *residual_hooks.values(), *last_hooks.values()} - {LOGITS}
     of_chunks = [_activations(stack, part.contiguous(), hooks) for part in tokens.split(chunk, -2)]
     batch_axis = tokens.ndim - 2
     activations = {}  # at each hook, (*M, B, ...)
@@ -142,13 +134,11 @@ def reference_trace(stack: Stack, tokens: Int[Tensor, "*M B T"], chunk: int) -> 
         hook = f"blocks.{layer - 1}.hook_resid_post"
         return _activations(stack, tokens, [hook], only_equals=False)[hook]
 
-    last = {name: activations[hook] for name, hook in last_hooks.items()}
     return Trace(
         config=stack.config,
-        tokens=tokens,
         patterns=[activations[hook] for hook in pattern_hooks],
         residuals={part: activations[hook] for part, hook in residual_hooks.items()},
-        last=last | {LOGITS: activations[LOGITS]},
+        last={name: activations[hook] for name, hook in last_hooks.items()},
         all_positions=all_positions,
     )
 
@@ -164,7 +154,13 @@ def _hooks_at_equals(model: Model) -> tuple[dict[str, str], dict[str, str]]:
             residuals[f"attention {layer}"] = f"{block}.hook_resid_mid"
             residuals[f"MLP {layer}"] = f"{block}.hook_resid_post"
     block = f"blocks.{model.n_layers - 1}"
-    last = {"attention_output": f"{block}.hook_attn_out"}
+    last = {
+        "resid_pre": f"{block}.hook_resid_pre",
+        "attention_output": f"{block}.hook_attn_out",
+        "resid_mid": residuals[f"attention {model.n_layers}"],
+        "resid_post": f"{block}.hook_resid_post",
+        LOGITS: LOGITS,
+    }
     if model.d_mlp[-1] is not None:
         last["preactivations"] = f"{block}.mlp.hook_pre"
         last["neurons"] = f"{block}.mlp.hook_post"
@@ -183,7 +179,6 @@ def _activations(
     model = shape_only(stack.config)
 
     def run(weights: dict[str, Tensor], model_tokens: Tensor) -> dict[str, Tensor]:
-        """The logits and activations of one model with these weights, by name."""
         activations: dict[str, Tensor] = {}
 
         def keep(activation: Tensor, point: HookPoint) -> None:
