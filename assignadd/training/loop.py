@@ -93,10 +93,7 @@ def train_run(
 
 
 class Commits:
-    """Saves parts of a run (commits) in a thread of its own, one after the other, while training goes on.
-
-    A commit that fails ends the training at the next beat, and those that were begun after it are not made.
-    """
+    """Commits of a run, made in a thread while training goes on; after one that fails no other is made."""
 
     def __init__(self, run: Writer):
         self._run = run
@@ -112,7 +109,7 @@ class Commits:
         self.check()
 
     def commit(self, step: int, **parts: Any) -> None:
-        """Begins to save parts of this step, which nothing may change later, by `Writer.commit(step, **parts)`.
+        """Begins `Writer.commit(step, **parts)`; nothing may change the parts later.
 
         This call waits while too many commits are not yet saved. One with an optimizer state, the largest part, waits
         for all before it, so that a kill loses no state but the newest.
@@ -148,16 +145,12 @@ def _train(
     while (step := trainer.step) < config.optim.steps:
         stop = next_stop(config, step)
         trainer.advance(min(stop - step, beat))
-        # Raises the error of a commit that failed.
         commits.check()
         if trainer.step == stop:
-            new_rows = _evaluate_and_save(commits, trainer)
-            if new_rows:  # this step was evaluated
-                rows = new_rows
+            rows = _evaluate_and_save(commits, trainer) or rows
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
-            is_saved = saves_state(config, trainer.step)  # then `_evaluate_and_save` has done so
-            if not is_saved:
+            if not saves_state(config, trainer.step):  # otherwise `_evaluate_and_save` has done so
                 commits.commit(trainer.step, state=trainer.state())
             return
 
@@ -229,7 +222,7 @@ def is_evaluation(config: Config, step: int) -> bool:
 def next_stop(config: Config, step: int) -> int:
     """The first step after this one at which something is written."""
     record = config.record
-    intervals = [every for every in (record.checkpoint_every, record.eval_every, record.measure_every) if every > 0]
-    regular = [(step // every + 1) * every for every in intervals]  # the next multiple of each interval
+    intervals = (record.checkpoint_every, record.eval_every, record.measure_every)
+    regular = [(step // every + 1) * every for every in intervals if every > 0]  # the next multiple of each interval
     early = [stop for stop in log_spaced(config) if stop > step]
     return min(config.optim.steps, *regular, *early)

@@ -6,7 +6,6 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +59,8 @@ def _keep_freed_memory() -> None:
 class Group:
     """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step.
 
-    There is a configuration and a split (`seen`) for each model. All that training changes is passed through
-    `to_memory`: it returns the tensor itself or, if the models train in another process, a copy in memory that
-    processes share.
+    There is a configuration and a split (`seen`) for each model. All that training changes is in what `to_memory`
+    returns: the tensor itself or, if the models train in another process, a copy in memory that processes share.
     """
 
     def __init__(
@@ -102,9 +100,8 @@ class Group:
             batches = self._batches(step, end)  # of one or more steps
             if isinstance(self.gradient, TensorGradient) or self._frozen:  # a step at a time, with work in between
                 for tokens, labels in zip(batches.tokens, batches.labels, strict=True):
-                    self.update(Batch(tokens, labels))
-                    if self._all_diverged():
-                        break
+                    if not self._all_diverged():
+                        self.update(Batch(tokens, labels))
             else:
                 self._take_compiled_steps(self.gradient, batches)
             step += len(batches.tokens)
@@ -117,25 +114,22 @@ class Group:
 
     def update(self, batch: Batch) -> None:
         """Takes a step on tokens (M, B, T). A model whose loss is not finite stops and keeps its weights."""
-        weights_before = self.stack.flat.clone() if self._frozen else None
-        gradient = self.gradient
+        flat, gradient = self.stack.flat, self.gradient
+        before = flat.clone() if self._frozen else flat
         if isinstance(gradient, TensorGradient):
             if self._rates.change:
                 self._rates.write(self.step, self.moments)
             self.loss.copy_(gradient(batch))  # which also writes `gradient.flat`
             self.step.add_(1)  # AdamW reads the number of updates, this one included
-            gradient.kernels.adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
+            gradient.kernels.adamw(flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
         else:
             self._take_compiled_steps(gradient, Batch(batch.tokens[None], batch.labels[None]))
             self.step.add_(1)
-        if self._frozen and weights_before is not None:
-            self._frozen.restore(self.step, self.stack.flat, weights_before)
+        if self._frozen:
+            self._frozen.restore(self.step, flat, before)
 
     def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
-        """Takes a step with each of these batches, (n, 1, B, T), in one call; the caller adds n to `self.step`.
-
-        It changes weights and moments, and writes `self.loss` and `self.diverged_at`.
-        """
+        """Takes a step with each of these batches, (n, 1, B, T), in one call; the caller adds n to `self.step`."""
         first = int(self.step)
         rates = self._rates(torch.arange(first, first + len(batches.tokens)))[0]  # (n,), of the only model
         gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)
@@ -201,17 +195,16 @@ if `takes_stacks` is true, it measures all models of a process together, otherwi
 """
 
 
-@dataclass(frozen=True)
 class Examined:
-    """Groups of models that one process trains and evaluates together.
+    """Groups of models that one process trains and evaluates together; `stack` has all their models."""
 
-    `stack` has all their models, `exam` their sequences, and `observe`, if there is an observer, measures them.
-    """
-
-    groups: Sequence[Group]
-    stack: Stack
-    exam: Exam
-    observe: Observe | None
+    def __init__(
+        self, groups: Sequence[Group], stack: Stack, configs: Sequence[Config], seen: Tensor, observe: Observer | None
+    ):
+        device, task, n = stack.flat.device, stack.config.task, stack.config.record.eval_sequences
+        self.groups, self.stack = groups, stack
+        self._exam = Exam(configs, seen, recorded_sets(task), n, device)
+        self._observe = observe(configs, seen.to(device)) if observe else None
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
@@ -220,13 +213,13 @@ class Examined:
 
     def accuracies(self) -> list[dict[str, float]]:
         """The accuracy of each model on each set of the exam."""
-        return self.exam.accuracies(self.stack)
+        return self._exam.accuracies(self.stack)
 
     @torch.no_grad()
     def measures(self) -> list[dict[str, Any]]:
         """The measures of each model by name, as the observer takes them at the current step."""
-        assert self.observe is not None
-        return self.observe(self.stack, int(self.groups[0].step))
+        assert self._observe is not None
+        return self._observe(self.stack, int(self.groups[0].step))
 
 
 class Trainer:
@@ -256,18 +249,13 @@ class Trainer:
         stack = initial_stack(config, init_seeds, scales).to(device)
         to_memory = shared if processes > 1 else lambda tensor: tensor
         self.groups = [Group(stack.models(models), configs[models], seen[models], to_memory) for models in slices]
-
-        def examined(models: slice, groups: Sequence[Group], stack: Stack) -> Examined:
-            """The groups of these models, whose weights are in `stack`, with an exam and a measuring function."""
-            exam = Exam(configs[models], seen[models], recorded_sets(config.task), config.record.eval_sequences, device)
-            measure = observe(configs[models], seen[models].to(device)) if observe else None
-            return Examined(groups, stack, exam, measure)
-
         # What the pool divides among its processes: all models as one item, or each group.
         if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
-            items = [examined(slice(None), self.groups, stack)]
+            items = [Examined(self.groups, stack, configs, seen, observe)]
         else:
-            items = [examined(models, [group], group.stack) for models, group in zip(slices, self.groups, strict=True)]
+            items = []
+            for models, group in zip(slices, self.groups, strict=True):
+                items.append(Examined([group], group.stack, configs[models], seen[models], observe))
         self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
         self._pool = ProcessPool(items, processes)
@@ -300,13 +288,11 @@ class Trainer:
         """A row for each model: loss, accuracies, and measures if these are asked for or always taken."""
         rows: list[dict[str, object]] = []
         accuracies = chain(*self._pool.call("accuracies"))  # of every model, in the order of the models
-        losses = self.losses
-        diverged_at = self.diverged_at
-        for index, accuracy in enumerate(accuracies):
-            loss = losses[index] if math.isfinite(losses[index]) else None
+        models = zip(self.members, self.losses, self.diverged_at, accuracies, strict=True)
+        for index, (member, loss, diverged_at, accuracy) in enumerate(models):
             rows.append({
-                "step": self.step, "model": index, "seed": self.members[index].seed, "loss": loss,
-                "diverged_at": diverged_at[index], "accuracy": accuracy,
+                "step": self.step, "model": index, "seed": member.seed, "loss": loss if math.isfinite(loss) else None,
+                "diverged_at": diverged_at, "accuracy": accuracy,
             })  # fmt: skip
         if self._observes and (with_measures or self._always_observes):
             for row, measures in zip(rows, chain(*self._pool.call("measures")), strict=True):
