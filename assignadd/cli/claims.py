@@ -94,10 +94,7 @@ class Claims(Judging, Printing):
         from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
-        users_claims: list[Claim] = []
-        for file in self.with_:
-            claims_of_file, _ = stated_in(file)  # its figures are for a report
-            users_claims += claims_of_file
+        users_claims = stated_in(self.with_)[0] if self.with_ else []  # figures are for a report
         args = self._with_shipped_run(users_claims)
         if self.out is not None:
             # A file that is there is replaced only if it has the keys of what this command writes.
@@ -144,26 +141,32 @@ class Claims(Judging, Printing):
         return self
 
 
-def stated_in(path: Path) -> tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]:
-    """CLAIMS and FIGURES of a file of the user's, which is executed; () for one of the two that it does not have."""
+def stated_in(files: Sequence[Path]) -> tuple[list[Claim], list[FigureRecord]]:
+    """The claims and figures that the user's files state as CLAIMS and FIGURES, in tuples; the files are executed."""
     from assignadd.figure.record import FigureRecord
     from assignadd.ledger.claim import Claim
     from assignadd.paper.ledger import CLAIMS
     from assignadd.user_file import user_module
 
-    module = user_module(path)
-    stated = []  # the two tuples, CLAIMS and FIGURES
-    for name, kind, package in (("CLAIMS", Claim, "ledger"), ("FIGURES", FigureRecord, "figure")):
-        values = getattr(module, name, ())
-        if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
-            raise UsageError(f"{path}: expected {name}, a tuple of assignadd.{package}.{kind.__name__}")
-        stated.append(values)
-    claims, figures = stated
-    if not claims and not figures:
-        raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
+    claims: list[Claim] = []
+    figures: list[FigureRecord] = []
+    for file in files:
+        module = user_module(file)
+        claims_of_file, figures_of_file = getattr(module, "CLAIMS", ()), getattr(module, "FIGURES", ())
+        if not _is_tuple_of(Claim, claims_of_file) or not (claims_of_file or figures_of_file):
+            raise UsageError(f"{file}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
+        if not _is_tuple_of(FigureRecord, figures_of_file):
+            raise UsageError(f"{file}: expected FIGURES, a tuple of assignadd.figure.FigureRecord")
+        claims += claims_of_file
+        figures += figures_of_file
     if known := {claim.id for claim in CLAIMS} & {claim.id for claim in claims}:
         raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
     return claims, figures
+
+
+def _is_tuple_of(kind: type, values: object) -> bool:
+    """Whether `values` is a tuple of objects of this type."""
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
 def record_table(records: Sequence[Record]) -> Table:

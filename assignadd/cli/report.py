@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.network import Network
-    from assignadd.report.reproduction import Section
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
 SEEDS_PER_ROUND = 2
@@ -40,39 +39,33 @@ class Report(Judging):
     def main(self) -> None:
         """Measures the runs and writes the report."""
         processes = self.cores
-        stated = [stated_in(file) for file in self.with_]
-        seeds = self.wanted_seeds
-        networks = with_seeds(read_networks(self.runs, self.step, self.n, "report"), seeds)
-        from assignadd.report.reproduction import section_of_user
-
-        section = section_of_user(self.with_, stated) if stated else None  # refuses a label that is taken
+        networks = with_seeds(read_networks(self.runs, self.step, self.n, "report"), self.wanted_seeds)
         command = self.command.replace("assignadd claims", "assignadd report", 1)
-        report_on_screen(networks, self, self.out, command, processes, section)
+        report_on_screen(networks, self, self.out, command, processes)
 
 
-def report_on_screen(
-    networks: Sequence[Network],
-    judging: Judging,
-    out: Path,
-    command: str,
-    processes: int,
-    of_user: Section | None = None,
-) -> None:
+def report_on_screen(networks: Sequence[Network], judging: Judging, out: Path, command: str, processes: int) -> None:
     """Measures the networks, judges every claim, draws every figure, writes the page into `out`, and prints its path.
 
-    `command` is the command line that makes the page; `of_user` is the section that a user's files add. Raises
-    `NotDrawn` after all that if figures of this section failed.
+    `command` is the command line that makes the page. Raises `NotDrawn` after all that if figures of the user failed.
     """
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
-    from assignadd.report.reproduction import drawing_pictures, make_report_folder, not_drawn, write_page
+    from assignadd.report.reproduction import (
+        drawing_pictures,
+        make_report_folder,
+        not_drawn,
+        section_of_user,
+        write_page,
+    )
 
+    users_claims, users_figures = stated_in(judging.with_)
+    of_user = section_of_user(judging.with_, users_figures) if judging.with_ else None
     populations = judging.populations(networks)
     make_report_folder(out)  # better to fail now than after measuring
     for run in runs_of(networks):
         note_undefined_measures(run.config)
         measured_table(run, processes)  # stored beside the run
-    users_claims = of_user.claims if of_user else ()
     with console.status("measuring") as status:
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"))
         status.update("drawing and judging")

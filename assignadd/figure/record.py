@@ -1,4 +1,4 @@
-"""The record of a figure: data, drawing and caption; and the panel that replaces it where there are no data."""
+"""The record of a figure: data, drawing and caption; and the reason that replaces it where there are no data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from assignadd.dynamics.trajectory import curves_of
 from assignadd.figure.style import COLUMN_WIDTH, figure, save
 from assignadd.model.architecture import NotDefined
 from assignadd.network import Network
-from assignadd.palette import GREY
 from assignadd.runs import atomic
 from assignadd.sweeps.population import Populations
 
@@ -38,12 +37,6 @@ class Absent(FigureData):
     words: str
 
 
-@dataclass(frozen=True)
-class Failed(Absent):
-    """Stands for the data of a user's figure that could not be computed or drawn."""
-
-
-NOT_DRAWN = "It could not be drawn: "
 NO_POPULATION = Absent(
     "no population of this task\n`--census`, `--fraction` and `--two-var` take the folder of an `assignadd sweep`"
 )
@@ -94,9 +87,11 @@ class FigureRecord:
             return Absent(f"not defined for this network: it {error.reason}")
 
     def draw(self, data: FigureData, fig: Figure) -> None:
-        """Draws the data; a framed panel with the reason where there are none."""
+        """Draws the data; writes the reason where there are none."""
         if isinstance(data, Absent):
-            _draw_absent(data, fig)
+            axes = fig.add_subplot()
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, data.words, ha="center", va="center", linespacing=1.6, wrap=True)
         else:
             self.drawing(data, fig)
 
@@ -111,8 +106,6 @@ class FigureRecord:
 
     def caption(self, data: FigureData) -> str:
         """What to look for, and what these data show; or the reason why there are none."""
-        if isinstance(data, Failed):
-            return f"{self.look_for} {NOT_DRAWN}{data.words}"
         if isinstance(data, Absent):
             reason = data.words.replace("\n", "; ")
             return f"{self.look_for} There is none here: {reason}."
@@ -122,13 +115,3 @@ class FigureRecord:
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
     """The function (data, figure) that draws a figure of one panel, from one that draws on axes."""
     return lambda data, fig: draw(data, fig.add_subplot())
-
-
-def _draw_absent(data: Absent, fig: Figure) -> None:
-    """Draws the reason why there are no data, in a frame."""
-    fig.set_figheight(1.0)
-    axes = fig.add_subplot()
-    axes.set(xticks=[], yticks=[])
-    axes.spines[:].set_visible(True)
-    axes.spines[:].set_color(GREY)
-    axes.text(0.5, 0.5, data.words, transform=axes.transAxes, ha="center", va="center", linespacing=1.6, wrap=True)

@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from assignadd.ledger.claim import Line, Record
-from assignadd.report.page import Page, marked, number, tag, verdict_label
+from assignadd.report.page import SCRIPT, Page, marked, number, tag, verdict_label
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 # The colour of a verdict, by its name in page.css; verdicts that are not here have none.
@@ -47,7 +47,8 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
     count = tag("p", f"{len(records)} of {len(records)} shown", class_="soft", role="status")
     buttons = _verdict_buttons(verdict_group(record.verdict) for record in records)
     tools = tag("div", search + buttons + count, class_="tools", hidden=True)  # the script shows them
-    page.scripted(tag("div", tools + tag("div", table, class_="scroll"), data_table=True))
+    page.add(tag("div", tools + tag("div", table, class_="scroll"), data_table=True))
+    page.script = SCRIPT
 
 
 def _row(record: Record, has_figure: bool) -> str:
@@ -123,9 +124,9 @@ def _claim(record: Record) -> str:
     return tag("details", tag("summary", marked(record.claim)) + paragraphs + command, name="claim")
 
 
-def count_verdicts(page: Page, records: Sequence[Record]) -> None:
-    """Adds to the page how many claims have each verdict."""
+def counted_verdicts(records: Sequence[Record]) -> str:
+    """How many claims have each verdict, as HTML."""
     counts = Counter(verdict_group(record.verdict) for record in records)
     claims = "1 claim" if len(records) == 1 else f"{len(records)} claims"
-    labels = [(f"{verdict}: {counts[verdict]}", TONES.get(verdict, "")) for verdict in ORDER if counts[verdict]]
-    page.labels(f"{claims}:", labels)
+    labels = [verdict_label(f"{name}: {counts[name]}", TONES.get(name, "")) for name in ORDER if counts[name]]
+    return tag("p", f"{claims}: {' '.join(labels)}", class_="labels")

@@ -12,8 +12,8 @@ from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import Record, find
 from assignadd.network import Network
 from assignadd.report.beside import ARXIV, BESIDE
-from assignadd.report.claims_table import TONES, count_verdicts, verdict_group
-from assignadd.report.page import Answer, Page, Picture, number
+from assignadd.report.claims_table import TONES, counted_verdicts, verdict_group
+from assignadd.report.page import Page, Picture, marked, number, tag, verdict_label
 from assignadd.stats import FAILS, HOLDS, SOME_SEEDS, UNDECIDED
 from assignadd.task import examples
 from assignadd.task.evalsets import LABELS
@@ -66,17 +66,21 @@ QUESTIONS = (
     ),
 )  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
+ANOTHER_TASK = (
+    "This is another task or network than the paper's. The thresholds of the claims are the paper's: a verdict says "
+    "whether these networks pass them, not whether the paper is right."
+)
 # The answer by the verdict of the claim.
 WORDS = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided"}
 
 
-def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[Answer]:
-    """The answers to the first five questions whose claims were decided; if none was, to the first five.
+def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[str]:
+    """The answers to the first five questions whose claims were decided; if none was, to the first five. Each is HTML.
 
     `is_drawn` says whether the page has a picture with this label.
     """
-    decided: list[Answer] = []
-    undecided: list[Answer] = []
+    decided: list[str] = []
+    undecided: list[str] = []
     for question in QUESTIONS:
         record = find(records, question.claim)
         if record is not None:
@@ -86,8 +90,8 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
     return (decided or undecided)[:SHOWN]
 
 
-def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> Answer:
-    """The answer to a question; `record` is that of its claim."""
+def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> str:
+    """A question with its answer, as HTML; `record` is that of its claim."""
     verdict = verdict_group(record.verdict)
     words = WORDS.get(verdict, verdict)
     if verdict == SOME_SEEDS:  # such as "2 yes, 1 no"
@@ -96,15 +100,12 @@ def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool])
     measured = record.claim
     if record.value is not None:
         measured = question.measured.format(share=_in_words(record, 100, " %"), number=_in_words(record, 1, ""))
-    text = f"{measured} {question.paper.format(paper=record.paper)}"
-    return Answer(
-        question=question.question,
-        verdict=words,
-        tone=TONES.get(verdict, ""),
-        text=text.replace(" %", NO_BREAK + "%"),
-        figure=next(filter(is_drawn, question.figures), None),  # the first that is drawn
-        claim=question.claim.partition(":")[0],  # without the reading
-    )
+    text = f"{measured} {question.paper.format(paper=record.paper)}".replace(" %", NO_BREAK + "%")
+    links = [tag("a", "figure", href=f"#{label}") for label in question.figures if is_drawn(label)][:1]
+    claim = question.claim.partition(":")[0]  # without the reading
+    links.append(tag("a", "how it was judged", href=f"#claim-{claim}"))
+    heading = tag("h3", f"{marked(question.question)} {verdict_label(words, TONES.get(verdict, ''))}")
+    return tag("li", heading + tag("p", f"{marked(text)} {tag('span', ', '.join(links), class_='soft')}"))
 
 
 def _in_words(record: Record, scale: float, unit: str) -> str:
@@ -136,17 +137,16 @@ def first_screen(
     """
     _add_summary(page, networks)
     if not all(is_the_papers(network.config) for network in networks):
-        page.banner(
-            "This is another task or network than the paper's. The thresholds of the claims are the paper's: a verdict "
-            "says whether these networks pass them, not whether the paper is right."
-        )
+        page.add(tag("p", ANOTHER_TASK, class_="banner", role="note"))
     page.heading("In short")
     if records:
-        count_verdicts(page, records)
-    page.answers(answers(records, is_drawn), picture)
-    interactive = [("the interactive page", explorer)] if explorer else []
-    files = [(name, name) for name in BESIDE]
-    page.text("See also:", links=[("the paper", f"https://arxiv.org/abs/{ARXIV}"), *interactive, *files])
+        page.add(counted_verdicts(records))
+    opening = tag("ul", "".join(answers(records, is_drawn)), class_="answers") + (picture.html() if picture else "")
+    page.add(tag("div", opening, class_="opening"))
+    links = [tag("a", "the paper", href=f"https://arxiv.org/abs/{ARXIV}")]
+    links += [tag("a", "the interactive page", href=explorer)] if explorer else []
+    links += [tag("a", name, href=name) for name in BESIDE]
+    page.add(tag("p", f"See also: {'; '.join(links)}."))
 
 
 def is_the_papers(config: Config) -> bool:

@@ -60,22 +60,6 @@ def tag(name: str, content: str, /, **attributes: str | bool | None) -> str:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A question with its answer, as the page shows it at the top."""
-
-    question: str
-    verdict: str
-    """The answer in a few words, such as "Yes"."""
-    tone: str
-    """The colour of the verdict: good, bad, mixed or none."""
-    text: str
-    figure: str | None
-    """The label of the figure to which the page links; None where there is none."""
-    claim: str
-    """The id of the claim that decides the verdict."""
-
-
-@dataclass(frozen=True)
 class Picture:
     """A figure of the page."""
 
@@ -84,7 +68,7 @@ class Picture:
     title: str
     look_for: str
     """The caption: what a reader should look for."""
-    svg: Path | None
+    svg: Path | None = None
     """The file of the picture; None where there were no data to draw."""
     files: Sequence[str] = ()
     """The addresses of its files, which the page links to."""
@@ -112,50 +96,24 @@ class Page:
     """A page to which each method adds a part at the end."""
 
     title: str
+    script: str = ""
+    """What the page runs, such as `SCRIPT`."""
     _parts: list[str] = field(default_factory=list)
     _headings: list[tuple[str, str]] = field(default_factory=list)  # the name in the address, and the text
-    _scripted: bool = False  # whether a part needs SCRIPT
+
+    def add(self, html: str) -> None:
+        """Adds HTML, in which every text is escaped (`tag`, `marked`)."""
+        self._parts.append(html)
 
     def heading(self, text: str) -> None:
         """Adds the heading of a section, to which `#section-NAME` leads: NAME is the text in lower case and hyphens."""
         name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
         self._headings.append((name, text))
-        self._parts.append(tag("h2", escape(text), id=f"section-{name}"))
+        self.add(tag("h2", escape(text), id=f"section-{name}"))
 
-    def text(self, text: str, soft: bool = False, links: Sequence[tuple[str, str]] = ()) -> None:
-        """Adds a paragraph, paler and smaller if `soft`, that ends with links if there are any.
-
-        A link is its words and its address; the address of a place on this page is `#` and its name.
-        """
-        paragraph = marked(text)
-        if links:
-            elements = [tag("a", marked(words), href=address) for words, address in links]
-            paragraph += f" {'; '.join(elements)}."
-        self._parts.append(tag("p", paragraph, class_="soft" if soft else None))
-
-    def labels(self, words: str, labels: Sequence[tuple[str, str]]) -> None:
-        """Adds words, then labels in the colours of verdicts: each its text and its tone (good, bad, mixed or none)."""
-        shown = " ".join(verdict_label(text, tone) for text, tone in labels)
-        self._parts.append(tag("p", f"{marked(words)} {shown}", class_="labels"))
-
-    def banner(self, text: str) -> None:
-        """Adds a remark that a reader must not miss."""
-        self._parts.append(tag("p", marked(text), class_="banner", role="note"))
-
-    def answers(self, answers: Sequence[Answer], beside: Picture | None) -> None:
-        """Adds questions with their answers, and beside them a picture, if there is one."""
-        items = ""
-        for answer in answers:
-            links = tag("a", "how it was judged", href=f"#claim-{answer.claim}")
-            if answer.figure is not None:
-                links = tag("a", "figure", href=f"#{answer.figure}") + ", " + links
-            text = tag("p", f"{marked(answer.text)} {tag('span', links, class_='soft')}")
-            heading = f"{marked(answer.question)} {verdict_label(answer.verdict, answer.tone)}"
-            items += tag("li", tag("h3", heading) + text)
-        opening = tag("ul", items, class_="answers")
-        if beside is not None:
-            opening += beside.html()
-        self._parts.append(tag("div", opening, class_="opening"))
+    def text(self, text: str, soft: bool = False) -> None:
+        """Adds a paragraph, paler and smaller if `soft`."""
+        self.add(tag("p", marked(text), class_="soft" if soft else None))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
         """Adds a plain table, which scrolls where it is wider than the page."""
@@ -166,28 +124,15 @@ class Page:
             body += tag("tr", "".join(tag("td", marked(cell.text), class_=cell.tone or None) for cell in cells))
         table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body))
         # The keyboard can reach and scroll an element with a tabindex.
-        self._parts.append(tag("div", table, class_="scroll", tabindex="0"))
-
-    def scripted(self, html: str) -> None:
-        """Adds HTML that needs `SCRIPT`; the page then has that script."""
-        self._parts.append(html)
-        self._scripted = True
+        self.add(tag("div", table, class_="scroll", tabindex="0"))
 
     @contextmanager
     def folded(self, summary: str, in_pairs: bool = False) -> Iterator[None]:
         """A context: what is added in it is in a part that unfolds. With `in_pairs`, its figures are side by side."""
         opening = '<details class="pairs">' if in_pairs else "<details>"
-        self._parts.append(opening + tag("summary", marked(summary)))
+        self.add(opening + tag("summary", marked(summary)))
         yield
-        self._parts.append("</details>")
-
-    def plain(self, text: str) -> None:
-        """Adds long plain text, whose lines stay as they are."""
-        self._parts.append(tag("pre", escape(text), tabindex="0"))
-
-    def picture(self, picture: Picture) -> None:
-        """Adds a section with a figure."""
-        self._parts.append(picture.html())
+        self.add("</details>")
 
     def html(self) -> str:
         """The whole page, with its style, its contents and, where a part needs it, its script."""
@@ -195,19 +140,18 @@ class Page:
         entries = "".join(tag("li", tag("a", escape(text), href=f"#section-{name}")) for name, text in self._headings)
         contents = tag("nav", tag("ul", entries), aria_label="Contents")
         body = "\n".join(self._parts)
-        script = tag("script", SCRIPT) if self._scripted else ""
+        # What a browser may load: the page's style and script, and pictures inside it.
+        policy = f"default-src 'none'; style-src {_hash(CSS)}; img-src data:; base-uri 'none'; form-action 'none'"
+        script = ""
+        if self.script:
+            policy += f"; script-src {_hash(self.script)}"
+            script = tag("script", self.script)
         return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{self._policy()}<title>{title}</title>'
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{CSS}</style></head>\n'
             f"<body>{contents}<main><h1>{title}</h1>\n{body}\n</main>{script}</body></html>\n"
         )
-
-    def _policy(self) -> str:
-        """The element that tells a browser what the page may load: its own style and script, and pictures inside it."""
-        policy = f"default-src 'none'; style-src {_hash(CSS)}; img-src data:; base-uri 'none'; form-action 'none'"
-        if self._scripted:
-            policy += f"; script-src {_hash(SCRIPT)}"
-        return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
 
 
 def _hash(text: str) -> str:

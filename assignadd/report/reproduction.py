@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 
 from assignadd.config import ConfigError
 from assignadd.dynamics.trajectory import binds, trajectory_of
-from assignadd.figure.record import NOT_DRAWN, Absent, Failed, FigureRecord, Sources
-from assignadd.ledger.claim import Claim, Record
+from assignadd.figure.record import Absent, FigureRecord, Sources
+from assignadd.ledger.claim import Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
 from assignadd.paper.addition.figures import COSINE_SIM_FIGURE, FOURIER_SHARES_FIGURE, PREACTS_FIGURE, PROBES_FIGURE
@@ -25,7 +26,7 @@ from assignadd.paper.theory.figures import THEORY_BETA_FIGURE, THEORY_REAL_GRADI
 from assignadd.report.beside import write_beside
 from assignadd.report.claims_table import claims_table
 from assignadd.report.first_screen import first_screen, names_of
-from assignadd.report.page import Cell, Page, Picture
+from assignadd.report.page import Cell, Page, Picture, tag
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
@@ -37,6 +38,7 @@ from assignadd.user_file import with_line
 # The suffixes of a figure's files: its data and pictures, to which the page links, and its caption.
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
+NOT_DRAWN = "it could not be drawn: "
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,7 @@ class Section:
     heading: str
     figures: tuple[FigureRecord, ...]
     files: tuple[Path, ...] = ()
-    """The user's files that state its figures and claims, by their names; none for a section of ours."""
-    claims: tuple[Claim, ...] = ()
-    """The claims of these files."""
+    """The user's files that state its figures, by their names; none for a section of ours."""
 
 
 MECHANISM = (
@@ -68,18 +68,11 @@ SECTIONS = (
 )
 
 
-def section_of_user(
-    files: Sequence[Path], stated: Sequence[tuple[tuple[Claim, ...], tuple[FigureRecord, ...]]]
-) -> Section:
-    """The section that a user's files add at the end; `stated` has the claims and the figures of each file.
+def section_of_user(files: Sequence[Path], figures: Sequence[FigureRecord]) -> Section:
+    """The section that a user's files add at the end, with the figures that they state.
 
     Raises a ConfigError if the label of a figure is one that the report has already, or cannot name a file.
     """
-    claims: list[Claim] = []
-    figures: list[FigureRecord] = []
-    for claims_of_file, figures_of_file in stated:
-        claims += claims_of_file
-        figures += figures_of_file
     labels = {figure.label for section in SECTIONS for figure in section.figures}
     for figure in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
@@ -88,7 +81,7 @@ def section_of_user(
             raise ConfigError("label", figure.label, expected)
         labels.add(figure.label)
     names = tuple(Path(file.name) for file in files)  # without folders, which are of this machine alone
-    return Section(f"From {', '.join(map(str, names))}", tuple(figures), names, tuple(claims))
+    return Section(f"From {', '.join(map(str, names))}", tuple(figures), names)
 
 
 def make_report_folder(folder: Path) -> None:
@@ -129,7 +122,7 @@ def drawing_pictures(
         except Exception as error:
             if of_user is None or figure not in of_user.figures:
                 raise
-            data = Failed(with_line(error, *of_user.files))
+            data = Absent(f"{NOT_DRAWN}{with_line(error, *of_user.files)}")
         if isinstance(data, Absent):
             for suffix in SUFFIXES:  # of an earlier report in this folder
                 atomic.discard(stem.with_suffix(suffix))
@@ -142,8 +135,7 @@ def drawing_pictures(
 def not_drawn(folder: Path, of_user: Section) -> list[str]:
     """Why figures of a user's files could not be drawn, a line for each; it stands in their captions."""
     captions = [_picture(figure, folder).look_for for figure in of_user.figures]
-    # NOT_DRAWN is the text between what the figure shows and the reason.
-    return [caption.rpartition(NOT_DRAWN)[2] for caption in captions if NOT_DRAWN in caption]
+    return [caption.partition(NOT_DRAWN)[2].removesuffix(".") for caption in captions if NOT_DRAWN in caption]
 
 
 def write_page(
@@ -172,7 +164,7 @@ def write_page(
     if curves[1:]:
         with page.folded(f"Accuracies during training of the other networks ({len(curves) - 1})", in_pairs=True):
             for picture in curves[1:]:
-                page.picture(picture)
+                page.add(picture.html())
     without_curves = [network for network in shown if len(network.rows) < 2]  # a row per evaluation
     if without_curves:
         reason = "they were imported, or evaluated only once in training"
@@ -195,11 +187,11 @@ def _add_pictures(page: Page, pictures: Sequence[Picture]) -> None:
     drawn_first = sorted(pictures, key=lambda picture: picture.svg is None)
     others = drawn_first[1:]
     for picture in drawn_first[:1]:
-        page.picture(picture)
+        page.add(picture.html())
     if others:
         with page.folded(f"{len(others)} more: {'; '.join(picture.title for picture in others)}"):
             for picture in others:
-                page.picture(picture)
+                page.add(picture.html())
 
 
 def _binding_first(networks: Sequence[Network]) -> list[Network]:
@@ -239,14 +231,11 @@ def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequen
 def _picture(figure: FigureRecord, folder: Path) -> Picture:
     """A figure as the page shows it, read from its files in the folder of the report."""
     stem = _stem(figure.label, folder)
-    is_drawn = _is_drawn(folder, figure.label)
-    return Picture(
-        figure.label,
-        figure.title,
-        look_for=stem.with_suffix(CAPTION).read_text(encoding="utf-8"),
-        svg=stem.with_suffix(".svg") if is_drawn else None,
-        files=[f"figures/{figure.label}{suffix}" for suffix in SUFFIXES] if is_drawn else (),
-    )
+    caption = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
+    if not _is_drawn(folder, figure.label):
+        return Picture(figure.label, figure.title, caption)
+    files = [f"figures/{figure.label}{suffix}" for suffix in SUFFIXES]
+    return Picture(figure.label, figure.title, caption, stem.with_suffix(".svg"), files)
 
 
 def _stem(label: str, folder: Path) -> Path:
@@ -306,7 +295,7 @@ def _add_provenance(page: Page, networks: Sequence[Network], command: str) -> No
     )
     for run in runs:
         with page.folded(f"Configuration of {run.name}"):
-            page.plain(json.dumps(run.document, indent=2))
+            page.add(tag("pre", escape(json.dumps(run.document, indent=2)), tabindex="0"))
 
 
 def _facts(run: Run) -> dict[str, str]:

@@ -1,6 +1,9 @@
 """The first screen: five questions with answers and numbers, what it says of the networks, and its banner."""
 
+import re
 from dataclasses import replace
+from html import unescape
+from typing import NamedTuple
 
 import pytest
 
@@ -11,7 +14,7 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, store_result
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
-from assignadd.report.claims_table import count_verdicts
+from assignadd.report.claims_table import counted_verdicts
 from assignadd.report.first_screen import QUESTIONS, SHOWN, answers, first_screen
 from assignadd.report.page import Page
 from assignadd.report.reproduction import SECTIONS
@@ -42,6 +45,23 @@ def drawn(label: str) -> bool:
     return True
 
 
+class Answer(NamedTuple):
+    question: str
+    tone: str
+    verdict: str
+    text: str
+    figure: str | None
+    claim: str
+
+
+def read(records: list[Record], is_drawn=drawn) -> list[Answer]:
+    """The answers as a reader sees them, with ordinary spaces."""
+    link = r'<span class="soft">(?:<a href="#(.*)">figure</a>, )?<a href="#claim-(.*)">how it was judged</a></span>'
+    item = re.compile(rf'<li><h3>(.*) <span class="verdict ?(.*)">(.*)</span></h3><p>(.*) {link}</p></li>')
+    found = [item.fullmatch(unescape(html).replace("\N{NO-BREAK SPACE}", " ")) for html in answers(records, is_drawn)]
+    return [Answer(*match.groups()) for match in found]
+
+
 def test_every_question_has_a_claim_and_a_figure():
     figures = {ACCURACIES_FIGURE.label, *(figure.label for section in SECTIONS for figure in section.figures)}
     theory = {"theory-memory-dominates"}
@@ -53,35 +73,30 @@ def test_every_question_has_a_claim_and_a_figure():
 def test_questions_that_could_not_be_tested_give_way_to_others():
     untested = QUESTIONS[3].claim
     records = asked({f.claim: UNTESTABLE if f.claim == untested else FAILS for f in QUESTIONS})
-    found = [answer.question for answer in answers(records, drawn)]
+    found = [answer.question for answer in read(records)]
     assert found == [q.question for q in QUESTIONS if q.claim != untested][:SHOWN] and len(found) == 5
     few = asked({f.claim: UNTESTABLE for f in QUESTIONS[:3]})
-    assert [answer.verdict for answer in answers(few, drawn)] == [UNTESTABLE] * 3
-    assert answers([], drawn) == []
+    assert [answer.verdict for answer in read(few)] == [UNTESTABLE] * 3
+    assert read([]) == []
 
 
 def test_an_answer_has_words_for_the_verdict_the_number_and_the_first_figure_there_is():
     claim = replace(record(QUESTIONS[0].claim, 0.5, FAILS), paper="99 %", n=20000, unit="sequences")
-    (answer,) = answers([claim], lambda label: label != QUESTIONS[0].figures[0])
+    (answer,) = read([claim], lambda label: label != QUESTIONS[0].figures[0])
     assert (answer.verdict, answer.tone, answer.figure) == ("no", "bad", QUESTIONS[0].figures[1])
     assert (
-        plain(answer.text)
+        answer.text
         == "It is right on 50 % (49 to 51 %, median of 2 seeds) of the sums of held-out pairs. The paper says 99 %."
     )
-    (answer,) = answers([replace(claim, low=None, high=None, seeds=1)], lambda label: False)
-    assert plain(answer.text).startswith("It is right on 50 % of the sums") and answer.figure is None
+    (answer,) = read([replace(claim, low=None, high=None, seeds=1)], lambda label: False)
+    assert answer.text.startswith("It is right on 50 % of the sums") and answer.figure is None
     steps = replace(
         record("addition-first-train", 9000.0, HOLDS), low=4400.0, high=10000.0, seeds=1, unit="evaluations"
     )
-    (answer,) = answers([steps], drawn)
+    (answer,) = read([steps], drawn)
     assert answer.verdict == "yes" and "learned 9,000 (4,400 to 10,000) steps before" in answer.text
-    (answer,) = answers([replace(claim, verdict="1 holds, 1 fails")], drawn)
+    (answer,) = read([replace(claim, verdict="1 holds, 1 fails")], drawn)
     assert (answer.verdict, answer.tone) == ("1 yes, 1 no", "mixed")
-
-
-def plain(text: str) -> str:
-    """The text with ordinary spaces."""
-    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def words(networks, explorer=None) -> str:
@@ -106,17 +121,16 @@ def test_another_task_or_network_says_whose_thresholds_they_are():
 
 def test_verdicts_are_counted():
     verdicts = (HOLDS, FAILS, "1 holds, 2 fail", FAILS, "1 holds, 1 undecided")
-    page = Page("t")
-    count_verdicts(page, [record(str(i), 0.0, verdict) for i, verdict in enumerate(verdicts)])
-    assert "5 claims: holds: 1 differs by seed: 2 does not hold: 2" in "".join(Reader(page.html()).words)
+    html = counted_verdicts([record(str(i), 0.0, verdict) for i, verdict in enumerate(verdicts)])
+    assert "5 claims: holds: 1 differs by seed: 2 does not hold: 2" in "".join(Reader(html).words)
 
 
 def test_the_answer_of_a_reading_has_its_number_and_leads_to_the_row_of_its_claim():
     doubles = "held-out-pairs-99.4:doubles"
-    first, second = answers(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), drawn)
+    first, second = read(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), drawn)
     assert (first.verdict, second.verdict) == ("yes", "no")
     assert (
-        plain(second.text)
+        second.text
         == "It is right on 50 % (40 to 60 %, median of 2 seeds, 100 pairs) of them. The paper does not report them."
     )
     assert first.claim == second.claim == "held-out-pairs-99.4"

@@ -75,7 +75,7 @@ def test_a_figure_that_fails_is_a_line_and_the_page_has_the_others(asked, capsys
         r"assignadd: mine.py, line 18: AttributeError: .*nothing.*; the page has everything else", said
     )
     html = (out / "index.html").read_text()
-    assert "It could not be drawn: mine.py, line 18" in html and (out / "figures/norms.svg").is_file()
+    assert "it could not be drawn: mine.py, line 18" in html and (out / "figures/norms.svg").is_file()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """The page is one file without outside requests, and nothing that is put into it becomes markup."""
 
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
+from assignadd.report import first_screen
 from assignadd.report.claims_table import claims_table
-from assignadd.report.page import SCRIPT, Answer, Cell, Page, Picture
+from assignadd.report.first_screen import QUESTIONS
+from assignadd.report.page import SCRIPT, Cell, Page, Picture, marked, tag, verdict_label
 from tests.report.reader import Reader
 from tests.report.records import HOSTILE, RECORDS
 
@@ -18,13 +23,13 @@ def page(tmp_path: Path, claims: bool = False) -> str:
     made.text(HOSTILE)
     made.table((HOSTILE,), [[HOSTILE], [Cell(HOSTILE, "good")]])
     with made.folded(HOSTILE):
-        made.plain(HOSTILE)
-    made.banner(HOSTILE)
-    made.labels(HOSTILE, [(HOSTILE, "good")])
-    made.text("see", links=[(HOSTILE, "#x")])
-    picture = Picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"])
-    made.answers([Answer(HOSTILE, HOSTILE, "good", HOSTILE, HOSTILE, HOSTILE)], picture)
-    made.picture(picture)
+        made.add(verdict_label(HOSTILE, "good"))
+    made.add(tag("a", marked(HOSTILE), href=f"#{HOSTILE}"))
+    question = replace(QUESTIONS[0], claim="none")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_screen, "QUESTIONS", (question,))
+        made.add("".join(first_screen.answers(RECORDS, lambda label: True)))
+    made.add(Picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"]).html())
     if claims:
         claims_table(made, RECORDS, ["attention"])
     return made.html()
@@ -32,24 +37,24 @@ def page(tmp_path: Path, claims: bool = False) -> str:
 
 def test_hostile_text_stays_text(tmp_path):
     reader = Reader(page(tmp_path))
-    assert not reader.named("script") and len(reader.named("img")) == 2
+    assert not reader.named("script") and len(reader.named("img")) == 1
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
-    # title, entry of the contents, h1, h2, p; th and two cells; summary and pre; banner; words and label; a link;
-    # question, verdict and text of an answer; twice h3 and p. A link to a file shows the part after the slash.
-    assert "".join(reader.words).count("alert(1)") == 21
+    # title, entry of the contents, h1, h2, p; th and two cells; summary; label; a link; the claim and the paper's words
+    # of an answer; h3 and p of the picture. A link to a file shows the part after the slash.
+    assert "".join(reader.words).count("alert(1)") == 15
 
 
 def test_hostile_claims_stay_text(tmp_path):
     html = page(tmp_path, claims=True)
     reader = Reader(html)
-    assert len(reader.named("script")) == 1 and html.count("<script>" + SCRIPT) == 1 and len(reader.named("img")) == 2
+    assert len(reader.named("script")) == 1 and html.count("<script>" + SCRIPT) == 1 and len(reader.named("img")) == 1
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
 
 
 def test_nothing_is_fetched(tmp_path):
-    for tag, attributes in Reader(page(tmp_path, claims=True)).tags:
+    for name_of_tag, attributes in Reader(page(tmp_path, claims=True)).tags:
         for name in ("src", "action", "srcset", "data"):
-            assert (attributes.get(name) or "data:").startswith("data:"), (tag, attributes)
+            assert (attributes.get(name) or "data:").startswith("data:"), (name_of_tag, attributes)
         assert (attributes.get("href") or "#").startswith(("#", "figures/")), attributes
 
 
