@@ -13,7 +13,7 @@ import inspect
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -106,9 +106,8 @@ class Argument:
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
     """The arguments of a command's dataclass: its own fields first, then those that it inherits.
 
-    A field that is itself a dataclass of settings stands for all of them: `task` for task.modulus, task.n_vars and so
-    on. `section` is what these names begin with, such as "task.". The arguments have their help texts only if
-    `with_help` is true, as it takes time to read these from the source.
+    A field that is itself a dataclass of settings stands for all of them: `task` for task.modulus and so on. `section`
+    is what these names begin with, such as "task.". Help texts are read from the source, which takes time.
     """
     types = get_type_hints(kind)
     help_texts = _help_texts(kind) if with_help else {}
@@ -150,16 +149,14 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def _parser(kind: type, command: str, epilog: str, with_help: bool) -> _Parser:
-    """The parser for the arguments of a command, from its dataclass; `epilog` is printed below the options."""
-    arguments = list(arguments_of(kind, with_help=with_help))
+def _parser(arguments: Sequence[Argument], about: str, command: str, epilog: str) -> _Parser:
+    """The parser for the arguments of a command; `about` is printed above them in the help, `epilog` below."""
     positionals = [argument for argument in arguments if argument.positional]
     required_options = [argument for argument in arguments if argument.required and not argument.positional]
     synopses = [argument.synopsis for argument in (*positionals, *required_options)]
-    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     parser = _Parser(
         usage=" ".join(["assignadd", command, *synopses, "[OPTIONS]"]),
-        description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in paragraphs),
+        description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in about.split("\n\n")),
         epilog=epilog,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
@@ -202,12 +199,13 @@ def _add(argument: Argument, group: Any) -> None:
 
 def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") -> T:
     """An instance of a command's dataclass from the words after the command; `--help` prints the options and exits."""
-    asks_for_help = "-h" in words or "--help" in words
-    parser = _parser(kind, command, epilog, with_help=asks_for_help)
+    arguments = {
+        argument.name: argument for argument in arguments_of(kind, with_help=bool({"-h", "--help"} & {*words}))
+    }
+    parser = _parser(list(arguments.values()), inspect.getdoc(kind) or "", command, epilog)
     # An option may be written with underscores, as the field is: --n_seeds.
     hyphenated = [re.sub("^--[^=]*", lambda match: match[0].replace("_", "-"), word) for word in words]
     parsed, unknown = parser.parse_known_intermixed_args(hyphenated)
-    arguments = {argument.name: argument for argument in arguments_of(kind)}
     for word in unknown:
         if word.startswith("-"):
             raise UsageError(_unknown_option(word.partition("=")[0], list(arguments.values()), command))
@@ -218,23 +216,14 @@ def read(kind: type[T], words: Sequence[str], command: str, epilog: str = "") ->
         is_flag = isinstance(words_or_flag, bool)
         target = settings if "." in name else values
         target[name] = words_or_flag if is_flag else arguments[name].value(words_or_flag)
-    typed = shlex.join(["assignadd", *command.split(), *words])
-    return kind(**values | _derived(kind, typed, values, settings))
-
-
-def _derived(kind: type, typed: str, values: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The values, by field, of those fields of a command that no single option sets.
-
-    The fields are `typed`, the command line; `settings`, the configuration of `train`; `task`, the task of `ask show`.
-    `values` are those of the fields that options set, `settings` those of single settings by dotted names.
-    """
-    # By field; functions, as most commands lack most of these fields, and a configuration takes time to check.
-    derivations: dict[str, Callable[[], Any]] = {
-        "typed": lambda: typed,
-        "settings": lambda: _config(values, settings),
-        "task": lambda: _config(values, settings).task,
-    }
-    return {field.name: derivations[field.name]() for field in fields(kind) if field.name in derivations}
+    names = get_type_hints(kind)
+    if "typed" in names:
+        values["typed"] = shlex.join(["assignadd", *command.split(), *words])
+    if "settings" in names:
+        values["settings"] = _config(values, settings)
+    if "task" in names:
+        values["task"] = _config(values, settings).task
+    return kind(**values)
 
 
 def _config(values: dict[str, Any], settings: dict[str, Any]) -> Config:

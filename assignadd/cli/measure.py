@@ -17,13 +17,24 @@ from assignadd.cli.train import note_undefined_measures
 from assignadd.config import require_built_in
 from assignadd.config.errors import RunError, UsageError
 from assignadd.dynamics.curves import LASTING
-from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of
+from assignadd.dynamics.trajectory import (
+    curves_of,
+    late_variable_of,
+    measured_run,
+    onsets_of,
+    phases_of,
+    stored_or_measured,
+    with_own_columns,
+)
+from assignadd.measures.accuracies import accuracies_by_index
+from assignadd.network import SEQUENCES, Network, networks_of, runs_of
+from assignadd.runs.folder import Run, check_files, open_run
+from assignadd.runs.manifest import MEASURES
+from assignadd.task.evalsets import all_sets
+from assignadd.training.trainer import prepare
 
 if TYPE_CHECKING:
     import polars
-
-    from assignadd.network import Network
-    from assignadd.runs.folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +56,6 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
         options.within("n", self.n)
         seeds = self.wanted_seeds
         threads = self.cores
-        from assignadd.runs.folder import check_files, open_run
-
         runs = [open_run(name) for name in self.runs]
         for run in runs:
             check_files(run, self.task_, self.network)
@@ -58,14 +67,10 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
 
 
 def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[dict[str, Any]]:
-    """The accuracies of a run's models with these seeds (None: of all), as --json prints them.
+    """The accuracies of a run's models with these seeds (None: of all), as --json prints them, on `n` sequences a set.
 
-    Each set has `n` sequences. Models that diverged are left out with a note.
+    Models that diverged are left out with a note.
     """
-    from assignadd.measures.accuracies import accuracies_by_index
-    from assignadd.task.evalsets import all_sets
-    from assignadd.training.trainer import prepare
-
     prepare("cpu", threads, run.config)
     step, stack = run.at(step)
     indices = list(range(len(run.members))) if seeds is None else [run.index_of(seed) for seed in seeds]
@@ -124,10 +129,6 @@ class Curves(OneRun, Parallel, Printing):
 
     def main(self) -> Output:
         """A line that says where the table of measures is stored; as CSV the table itself."""
-        from assignadd.dynamics.trajectory import with_own_columns
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.manifest import MEASURES
-
         run = open_run(self.run)
         require_built_in(run.config, "measure curves")
         note_undefined_measures(run.config)
@@ -139,19 +140,11 @@ class Curves(OneRun, Parallel, Printing):
 
 def measured_table(run: Run, processes: int) -> polars.DataFrame:
     """Every progress measure at every checkpoint of a run: read where it is stored, else measured and stored."""
-    from assignadd.dynamics.trajectory import stored_or_measured
-
     return stored_or_measured(run, partial(_measured_on_screen, processes=processes), note)
 
 
 def _measured_on_screen(run: Run, processes: int) -> polars.DataFrame:
-    """Every progress measure at every checkpoint of a run, measured now by several processes.
-
-    The screen shows the number of checkpoints that are done; a note for each model that diverged goes to stderr.
-    """
-    from assignadd.dynamics.trajectory import measured_run
-    from assignadd.training.trainer import prepare
-
+    """Every progress measure at every checkpoint of a run, measured now, while the screen shows how far it is."""
     prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
@@ -175,8 +168,6 @@ class Phases(ManyRuns, Parallel, Printing):
     def main(self) -> Output:
         """A table of the phases of every model; of a single model also the onsets of its curves."""
         seeds = self.wanted_seeds
-        from assignadd.network import SEQUENCES, runs_of
-
         networks = with_seeds(read_networks(self.runs, None, SEQUENCES, "measure phases"), seeds)
         for network in networks:
             steps = curves_of(network).steps
@@ -199,14 +190,9 @@ class Phases(ManyRuns, Parallel, Printing):
 def read_networks(runs: Sequence[str | Run], step: int | None, n: int, command: str = "claims") -> list[Network]:
     """The models of these runs at `step` (if None, the last), to be measured on `n` sequences of each set.
 
-    A model that diverged is left out, with a note on stderr. A run with a task or a network of the user's own is
-    refused, by an error that names `command`.
+    A model that diverged is left out, with a note. A run with code of the user's is refused, naming `command`.
     """
     options.within("n", n)
-    from assignadd.network import networks_of
-    from assignadd.runs.folder import open_run
-    from assignadd.training.trainer import prepare
-
     networks: list[Network] = []
     for run in [open_run(name) for name in runs]:
         require_built_in(run.config, command)
