@@ -157,10 +157,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
-    """The key of COMMANDS that the first one or two words name, such as "runs list"; and the words after these.
-
-    A name that is unknown raises a UsageError with the one that was probably meant.
-    """
+    """The key of COMMANDS that the first one or two words name, such as "runs list"; and the words after these."""
     name, *words_after = words
     if name not in COMMANDS:
         commands = [known for known in COMMANDS if " " not in known]

@@ -58,10 +58,7 @@ class Argument:
 
     @property
     def kind_parts(self) -> set[Any]:
-        """The types that the field's type is made of: `tuple[int, ...]`, int and NoneType for `tuple[int, ...] | None`.
-
-        Two levels of it are looked into; the words of a Literal are among them.
-        """
+        """The types that the field's type is made of; for a Literal its words too."""
         parts = [self.kind, *get_args(self.kind)]
         return {inner for part in parts for inner in (part, *get_args(part))}
 
@@ -172,10 +169,7 @@ def _parser(arguments: Sequence[Argument], about: str, command: str, epilog: str
 
 
 def _add(argument: Argument, group: Any) -> None:
-    """Adds an argument to a parser, or to a group of options of it.
-
-    A bool has two flags, --x and --no-x; the help lists only the one that changes the default.
-    """
+    """Adds an argument to a parser or a group. Of --x and --no-x the help lists the one that changes the default."""
     if argument.kind is bool:
         section, dot, name = argument.flags[0].removeprefix("--").rpartition(".")
         false_flag = f"--{section}{dot}no-{name}"  # --numerics.no-tf32

@@ -30,7 +30,6 @@ class Ask(OneModel, Printing):
     """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
 
     def main(self) -> Output:
-        """The answer to the prompt, with a table of the attention from `=`."""
         run = options.run_or_newest(self.run)
         require_built_in(run.config, "ask")
         tokens = options.read_prompt(self.prompt, run.config.task)  # before torch is imported, which takes a second
@@ -44,10 +43,7 @@ class Ask(OneModel, Printing):
 
 
 def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[str, Any]:
-    """The document of --json: the answer of the model with this index to a prompt, and what the model attends to.
-
-    The weights are those after `step` updates; of the last checkpoint if it is None.
-    """
+    """The document of --json: the model's answer to a prompt after `step` updates (None: the last checkpoint)."""
     import torch
 
     from assignadd.model.transformer import Transformer
@@ -87,10 +83,7 @@ def _reply(run: Run, index: int, step: int | None, tokens: list[int]) -> dict[st
 
 
 def _attention_from_equals(patterns: list[Tensor]) -> dict[str, list[float]]:
-    """The attention of `=`, the last token, to every token, by the name of each layer (and head).
-
-    `patterns` has the attention pattern of each layer, (1, heads, T, T).
-    """
+    """The attention of `=` to every token, by layer (and head), from each layer's pattern, (1, heads, T, T)."""
     attention = {}
     for layer, pattern in enumerate(patterns, 1):
         heads = pattern[0]  # (heads, T, T)
@@ -101,10 +94,7 @@ def _attention_from_equals(patterns: list[Tensor]) -> dict[str, list[float]]:
 
 
 def _kind(task: Task, seen: Tensor, tokens: list[int]) -> str:
-    """What sort of sequence a prompt is, such as "1-var, held-out pair (17, 19), 1 banned slot".
-
-    `seen` says for each pair of numbers whether training may add it, (N, N).
-    """
+    """What sort of sequence a prompt is, such as "1-var, held-out pair (17, 19), 1 banned slot"; `seen` is (N, N)."""
     from assignadd.task.evalsets import LITERAL, TUPLE, count_banned
     from assignadd.task.positions import operand_slots
     from assignadd.task.text import operand_values
@@ -156,7 +146,6 @@ class Show(FromPreset, Printing):
     """The seed of the split and of the sequences."""
 
     def main(self) -> Output:
-        """A table of sequences with their answers."""
         task = Config(task=self.task).task  # the same task, which the configuration has checked
         options.within("n", self.n)
         if not 0 <= self.seed < 2**63:

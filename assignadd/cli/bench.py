@@ -33,7 +33,6 @@ class Bench(FromPreset, Printing):
     """Round matrix-product inputs to TF32 on a GPU."""
 
     def main(self) -> Output:
-        """Tables of what was timed, on a CPU or on a GPU."""
         if not 0.01 <= self.seconds <= 600:
             raise ConfigError("seconds", self.seconds, "a number from 0.01 to 600")
         config = options.base_config(self.preset, self.config)

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +17,17 @@ from assignadd.cli.options import ManyRuns, Measuring, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.trajectory import binds
+from assignadd.ledger.claim import Claim, Line, Record, is_about_networks
+from assignadd.network import Network, runs_of
 from assignadd.report.claims_table import verdict_group
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_file
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.sweeps.population import Populations, populations_for
+from assignadd.user_file import user_module
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from assignadd.figure.record import FigureRecord
-    from assignadd.ledger.claim import Claim, Line, Record
-    from assignadd.network import Network
-    from assignadd.sweeps.population import Populations
 
 COLOURS = {HOLDS: "green", FAILS: "red", BROKEN: "red", UNDECIDED: "yellow"} | dict.fromkeys(
     (UNTESTABLE, NOT_APPLICABLE, UNMEASURED), "dim"
@@ -53,8 +53,6 @@ class Judging(ManyRuns, Measuring):
 
     def populations(self, networks: Sequence[Network]) -> Populations:
         """The populations of seeds that the options name; else the package's, if the networks have the paper's task."""
-        from assignadd.sweeps.population import populations_for
-
         return populations_for([network.config for network in networks], self.census, self.fraction, self.two_var)
 
     @property
@@ -91,7 +89,6 @@ class Claims(Judging, Printing):
 
     def main(self) -> Output:
         """The verdicts, counted by label or listed one by one; exit code 1 if a measure failed."""
-        from assignadd.network import runs_of
         from assignadd.paper.ledger import ledger, ledger_document
 
         users_claims = stated_in(self.with_)[0] if self.with_ else []  # figures are for a report
@@ -126,7 +123,6 @@ class Claims(Judging, Printing):
 
         Raises an error if --only fits no claim, or needs a network where the user names only populations.
         """
-        from assignadd.ledger.claim import is_about_networks
         from assignadd.paper.ledger import chosen_claims
 
         need_network = [is_about_networks(claim) for claim in chosen_claims(self.only, users_claims)]
@@ -144,9 +140,7 @@ class Claims(Judging, Printing):
 def stated_in(files: Sequence[Path]) -> tuple[list[Claim], list[FigureRecord]]:
     """The claims and figures that the user's files state as CLAIMS and FIGURES, in tuples; the files are executed."""
     from assignadd.figure.record import FigureRecord
-    from assignadd.ledger.claim import Claim
     from assignadd.paper.ledger import CLAIMS
-    from assignadd.user_file import user_module
 
     claims: list[Claim] = []
     figures: list[FigureRecord] = []

@@ -31,7 +31,6 @@ class Explore(Parallel):
     where the task is the same."""
 
     def main(self) -> None:
-        """Writes the page and prints its size; without arguments and runs, the page that comes with the package."""
         options.within("checkpoints", self.checkpoints, 2, 100_000)
         # Whether all options have their defaults, but --out and --threads, which change nothing on the page.
         has_defaults = self == Explore(out=self.out, threads=self.threads)

@@ -45,7 +45,6 @@ class Intervene(OneModel, Printing):
     """Such as "c=1, b=17, a=42, b+19=?", "17+19=?" or "c 1 . b 17 + b 19 ="."""
 
     def main(self) -> Output:
-        """The answers of the model to the prompt without and with the interventions."""
         from assignadd.interventions.specification import read_specification
 
         interventions = read_specification(self.specification)
@@ -55,10 +54,7 @@ class Intervene(OneModel, Printing):
         return Output(_before_and_after(reply), reply)
 
     def _reply(self, run: Run, interventions: Sequence[Intervention]) -> dict[str, Any]:
-        """The reply for --json: the answers to the prompt, and the accuracy on reference sequences, before and after.
-
-        The reference sequences are training sequences, from which interventions by mean or by resampling take values.
-        """
+        """The reply for --json: answers to the prompt, and accuracy on training sequences, before and after."""
         import torch
 
         from assignadd.interventions.apply import apply, donors_of, reference_sequences
@@ -158,7 +154,6 @@ class Interchange(OneModel, Printing):
     """About how many pairs of prompts for each alignment."""
 
     def main(self) -> Output:
-        """A table of the interchange accuracies, a row for each variable of the program."""
         options.within("pairs", self.pairs, LEAST_PAIRS)
         from assignadd.model.architecture import LAST_MLP, lacking
         from assignadd.paper.causes.interchange import EXCHANGES, defined_alignments

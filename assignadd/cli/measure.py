@@ -52,7 +52,6 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
     """The checkpoint. If None, the last one."""
 
     def main(self) -> Output:
-        """A table of accuracies: for one model with intervals, for several a column each."""
         options.within("n", self.n)
         seeds = self.wanted_seeds
         threads = self.cores
@@ -67,10 +66,7 @@ class Accuracies(ManyRuns, OwnFiles, Measuring, Printing):
 
 
 def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, threads: int) -> list[dict[str, Any]]:
-    """The accuracies of a run's models with these seeds (None: of all), as --json prints them, on `n` sequences a set.
-
-    Models that diverged are left out with a note.
-    """
+    """The accuracies of a run's models with these seeds (None: of all), `n` sequences a set, as --json prints them."""
     prepare("cpu", threads, run.config)
     step, stack = run.at(step)
     indices = list(range(len(run.members))) if seeds is None else [run.index_of(seed) for seed in seeds]
@@ -128,7 +124,6 @@ class Curves(OneRun, Parallel, Printing):
     """
 
     def main(self) -> Output:
-        """A line that says where the table of measures is stored; as CSV the table itself."""
         run = open_run(self.run)
         require_built_in(run.config, "measure curves")
         note_undefined_measures(run.config)
@@ -166,7 +161,6 @@ class Phases(ManyRuns, Parallel, Printing):
     """
 
     def main(self) -> Output:
-        """A table of the phases of every model; of a single model also the onsets of its curves."""
         seeds = self.wanted_seeds
         networks = with_seeds(read_networks(self.runs, None, SEQUENCES, "measure phases"), seeds)
         for network in networks:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assignadd.cli import options
 from assignadd.cli.claims import Judging, stated_in
@@ -13,12 +13,10 @@ from assignadd.cli.options import Measuring, OnDevice
 from assignadd.cli.screen import console, say
 from assignadd.cli.train import note_undefined_measures, train_on_screen
 from assignadd.config import Member, UserError
-from assignadd.dynamics.trajectory import binds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from assignadd.network import Network
+from assignadd.dynamics.trajectory import accuracy_curves, binds
+from assignadd.network import Network, runs_of
+from assignadd.runs.folder import Run, open_run
+from assignadd.runs.naming import default_folder
 
 # `reproduce` trains this many seeds at a time, and at most this many in all.
 SEEDS_PER_ROUND = 2
@@ -37,7 +35,6 @@ class Report(Judging):
     """Where index.html and the figures go."""
 
     def main(self) -> None:
-        """Measures the runs and writes the report."""
         processes = self.cores
         networks = with_seeds(read_networks(self.runs, self.step, self.n, "report"), self.wanted_seeds)
         command = self.command.replace("assignadd claims", "assignadd report", 1)
@@ -49,7 +46,7 @@ def report_on_screen(networks: Sequence[Network], judging: Judging, out: Path, c
 
     `command` is the command line that makes the page. Raises `NotDrawn` after all that if figures of the user failed.
     """
-    from assignadd.network import measure_ahead, runs_of
+    from assignadd.network import measure_ahead
     from assignadd.paper.ledger import ledger
     from assignadd.report.reproduction import (
         drawing_pictures,
@@ -102,21 +99,15 @@ class Reproduce(OnDevice, Measuring):
     """Further seeds are trained until this many have learned binding, six at the most."""
 
     def main(self) -> None:
-        """Trains pairs of seeds until enough of them bind, and writes the report on all."""
         config = options.base_config(self.preset)
         device = options.resolve_device(self.device)
         threads = self.cores
         options.within("n", self.n)
         options.within("wanted", self.wanted, 1, MOST_SEEDS)
-        from assignadd.dynamics.trajectory import accuracy_curves
-        from assignadd.network import networks_of
         from assignadd.report.reproduction import make_report_folder
-        from assignadd.runs.folder import open_run
-        from assignadd.runs.naming import default_folder
-        from assignadd.training.trainer import prepare
 
         make_report_folder(self.out)  # better to fail now than after the training
-        runs = []
+        runs: list[Run] = []
         n_binding = 0
         for first_seed in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
             seeds = list(range(first_seed, first_seed + SEEDS_PER_ROUND))
@@ -129,11 +120,7 @@ class Reproduce(OnDevice, Measuring):
             if n_binding >= self.wanted:
                 break
             say(f"{n_binding} of {first_seed + SEEDS_PER_ROUND} seeds have learned binding so far")
-        prepare("cpu", 1, config)  # each process that measures has one thread
-        networks: list[Network] = []
-        for run in runs:
-            networks_of_run, _ = networks_of(run, n=self.n)  # the notes on models that diverged are not shown
-            networks += networks_of_run
+        networks = read_networks(runs, None, self.n, "reproduce")
         judging = Judging(runs=tuple(str(run.path) for run in runs), n=self.n)
         wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
         command = f"assignadd reproduce --preset {self.preset}{wanted}"

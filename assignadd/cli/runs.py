@@ -29,7 +29,6 @@ class List(Printing):
     """
 
     def main(self) -> Output:
-        """A table of the runs under runs/, and a line for each that is damaged."""
         from assignadd.runs.folder import find_runs
 
         runs, problems = find_runs("runs")
@@ -74,7 +73,6 @@ class Show(OneRun, Printing):
     """
 
     def main(self) -> Output:
-        """The settings of a run, how it was made, and the accuracies at its last evaluation."""
         from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
@@ -110,7 +108,6 @@ class Verify(OneRun, Printing):
     """
 
     def main(self) -> Output:
-        """A line for each damaged file, or one that says that all are whole."""
         from assignadd.runs.folder import open_run
 
         run = open_run(self.run)
@@ -136,7 +133,6 @@ class Import:
     """The run folder. If None, runs/imported-PRESET."""
 
     def main(self) -> None:
-        """Writes the state dicts as checkpoints of one run, and prints where it is."""
         config = options.base_config(self.preset)
         from assignadd.runs.transformer_lens import import_state_dicts, state_dicts_in
 
@@ -168,7 +164,6 @@ class Publish(OneRun, Measuring):
     """Test the claims on these networks and put them into the card."""
 
     def main(self) -> None:
-        """Writes the folder of a repository and, without --dry-run, uploads it."""
         from assignadd.report.hub_folder import write_hub_folder
         from assignadd.runs.folder import open_run
         from assignadd.runs.hub import check_client, check_repository, upload
@@ -233,7 +228,6 @@ class Tables(Printing):
     """A table, such as census; without one, all tables are listed."""
 
     def main(self) -> Output:
-        """A table of the tables that come with the package, or of the columns of one."""
         from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from assignadd.config.errors import LONGEST_LINE, printable, shortened
@@ -174,10 +172,7 @@ def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[
 
 
 def _all_lines(parts: Sequence[Table | str | Text], n_rows: Sequence[int], most_detailed: int) -> list[Text]:
-    """The lines of an output, with an empty line before and after each table.
-
-    `n_rows` says how many rows of each part are shown. Tables with at most `most_detailed` rows have their details.
-    """
+    """The lines of an output: `n_rows` rows of each part, and details of tables with at most `most_detailed` rows."""
     lines: list[Text] = []
     for i, part in enumerate(parts):
         if i > 0 and (isinstance(part, Table) or isinstance(parts[i - 1], Table)):
@@ -192,10 +187,7 @@ def _all_lines(parts: Sequence[Table | str | Text], n_rows: Sequence[int], most_
 
 
 def _table_lines(table: Table, n_rows: int, most_detailed: int) -> list[Text]:
-    """The lines of a table: its title, its rows, a line that says what is left out, its caption.
-
-    The table has its details if it has at most `most_detailed` rows; otherwise it shows its first `n_rows` rows.
-    """
+    """The lines of a table: with its details if it has at most `most_detailed` rows, else its first `n_rows` rows."""
     hint = []
     n_in_all = len(table.rows)
     has_details = any(column.only == "detail" for column in table.columns)
@@ -214,33 +206,36 @@ def _side_by_side(table: Table, n_rows: int) -> list[Text]:
     indices = [i for i, column in enumerate(table.columns) if column.only not in ("data", "detail")]  # of columns
     shown = [table.columns[i] for i in indices]
     rows = [[row[i] for i in indices] for row in table.rows[:n_rows]]
-    grid = _grid_with_headings(shown, rows)
-    for row in rows:
-        cells = zip(shown, row, strict=True)
-        grid.add_row(*(Text(column.text(value), column.style_of(value)) for column, value in cells))
-    lines = []
-    for segments in console.render_lines(grid):
-        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
-        line.rstrip()
-        lines.append(line)
+    headings: list[Text] = []
+    cells_of_columns: list[list[Text]] = []
+    for k, column in enumerate(shown):
+        values = [row[k] for row in rows]
+        has_numbers = all(value is None or isinstance(value, int | float) for value in values)
+        is_right = has_numbers or column.only == "people"  # columns for people alone have numbers as texts
+        side: Literal["left", "right"] = "right" if is_right else "left"
+        headings.append(Text(column.heading, "bold", justify=side))
+        cells = [Text(column.text(value), column.style_of(value), justify=side) for value in values]
+        cells_of_columns.append(cells)
+    columns_of_texts = [[heading, *cells] for heading, cells in zip(headings, cells_of_columns, strict=True)]
+    widths, gap = _widths_and_gap([[text.plain for text in texts] for texts in columns_of_texts])
+    lines = _row_in_lines(headings, widths, gap, at_bottom=True)
+    lines.append(Text("─" * (sum(widths) + gap * (len(widths) - 1)), "dim"))
+    for cells_of_row in zip(*cells_of_columns, strict=True):
+        lines += _row_in_lines(cells_of_row, widths, gap)
     return lines
 
 
-def _grid_with_headings(shown: Sequence[Column], rows: Sequence[Sequence[Any]]) -> RichTable:
-    """A grid with the headings of these columns and no rows yet; each column is as wide as its cells in `rows` need."""
-    columns_of_values = [[row[k] for row in rows] for k in range(len(shown))]
-    columns_of_texts = []
-    for column, values in zip(shown, columns_of_values, strict=True):
-        columns_of_texts.append([column.heading, *map(column.text, values)])
-    widths, gap = _widths_and_gap(columns_of_texts)
-    padding = (0, gap - 1, 0, 0)  # on the right: the box itself puts one space between two columns
-    grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, border_style="dim")
-    for column, values, width in zip(shown, columns_of_values, widths, strict=True):
-        has_numbers = all(value is None or isinstance(value, int | float) for value in values)
-        is_right = has_numbers or column.only == "people"  # columns for people alone have numbers as texts
-        justify: Literal["left", "right"] = "right" if is_right else "left"
-        grid.add_column(Text(column.heading), justify=justify, overflow="fold", width=width)
-    return grid
+def _row_in_lines(cells: Sequence[Text], widths: Sequence[int], gap: int, at_bottom: bool = False) -> list[Text]:
+    """The lines of a row of cells; those of fewer lines begin at the first line, or end at the last if `at_bottom`."""
+    pieces = [list(cell.wrap(console, width, overflow="fold")) for cell, width in zip(cells, widths, strict=True)]
+    height = max(map(len, pieces))
+    for lines_of_cell, width in zip(pieces, widths, strict=True):
+        place = 0 if at_bottom else len(lines_of_cell)
+        lines_of_cell[place:place] = [Text(" " * width)] * (height - len(lines_of_cell))
+    lines = [Text(" " * gap).join(parts) for parts in zip(*pieces, strict=True)]
+    for line in lines:
+        line.rstrip()
+    return lines
 
 
 def _widths_and_gap(texts: Sequence[Sequence[str]]) -> tuple[list[int], int]:

@@ -87,7 +87,6 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
     """Where the run folders and the table go. If None, runs/sweeps/GRID-PRESET."""
 
     def main(self) -> Output:
-        """How many models there are, and how many of them bind, after training what is missing."""
         options.within("n_seeds", self.n_seeds)
         if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
             raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")

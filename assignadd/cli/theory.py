@@ -42,7 +42,6 @@ class Theory(Parallel, Printing):
     """Strength of the initial attention. If None, log T."""
 
     def main(self) -> Output:
-        """A table of the statements of the theory with their values and verdicts."""
         threads = self.cores
         from assignadd.paper.theory.claims import paper_statements, training_records
         from assignadd.paper.theory.composition import required_balance

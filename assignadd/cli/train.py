@@ -43,7 +43,6 @@ class Train(FromPreset, OwnFiles, OnDevice):
     """FILE.py:FUNCTION, a measure of yours: its columns stand in the metrics. The file is executed (docs/extend.md)."""
 
     def main(self) -> None:
-        """Trains the models into the run folder, and shows how far they are."""
         seeds = options.parse_seeds(self.seeds)
         device = options.resolve_device(self.device)
         threads = self.cores
@@ -157,10 +156,7 @@ def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[T
 
 
 def _model_lines(progress: TrainingProgress, labels: dict[str, str]) -> list[str]:
-    """A line for each of the first models: its loss, and its last accuracies. No lines before the first evaluation.
-
-    `labels` has the name and the label of each set that is shown.
-    """
+    """A line for each of the first models: its loss, and its last accuracies. `labels` has the sets that are shown."""
     lines = []
     # There is a loss of every model, and a row of the last evaluation (none at first) of those that are shown.
     for row, loss in zip(progress.rows[:MOST_MODELS], progress.losses, strict=False):

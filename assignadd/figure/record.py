@@ -89,8 +89,7 @@ class FigureRecord:
     def draw(self, data: FigureData, fig: Figure) -> None:
         """Draws the data; writes the reason where there are none."""
         if isinstance(data, Absent):
-            axes = fig.add_subplot()
-            axes.set_axis_off()
+            axes = fig.add_subplot(xticks=[], yticks=[], frame_on=False)
             axes.text(0.5, 0.5, data.words, ha="center", va="center", linespacing=1.6, wrap=True)
         else:
             self.drawing(data, fig)

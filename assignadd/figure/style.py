@@ -197,10 +197,7 @@ def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any
 
 
 def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> None:
-    """Draws an outline around cells of a heat map, from the first to the last of `rows` and `columns`.
-
-    It has a contrasting edge for any background.
-    """
+    """Draws an outline with a contrasting edge around cells of a heat map: first to last of `rows` and `columns`."""
     corner = (columns[0] - 0.5, rows[0] - 0.5)  # the middle of a cell is at whole numbers
     size = (columns[1] - columns[0] + 1, rows[1] - rows[0] + 1)
     outline = Rectangle(corner, *size, fill=False, edgecolor=color, linewidth=width, zorder=3)

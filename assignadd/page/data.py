@@ -60,10 +60,7 @@ HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
 
 
 def _paper_columns() -> dict[str, tuple[Measure, str]]:
-    """By name of a column: the paper's measure that it is of, and its colour.
-
-    Some of the seven measures have a column for each number of variables, with the colour of that number.
-    """
+    """By name of a column: the paper's measure that it is of, and its colour (that of its number of variables)."""
     columns = {}
     for measure in MEASURES:
         if measure.paper:
@@ -314,10 +311,7 @@ def measures_data(network: Network) -> dict[str, Any]:
 
 
 def story_records(network: Network, command: str, populations: Populations) -> list[dict[str, Any]]:
-    """The records of the claims that the story quotes and that have a value, each with the section that quotes it.
-
-    They are judged on this network, or on the populations of seeds.
-    """
+    """The records of the claims that the story quotes and that have a value, each with the section that quotes it."""
     records: dict[str, list[Record]] = {}  # of each claim, by its id
     documents = []
     for id, section in STORY_CLAIMS.items():

@@ -68,10 +68,7 @@ def export(
 def _index(
     models: list[dict[str, Any]], networks: Sequence[Network], command: str | None, census: Path | None
 ) -> dict[str, Any]:
-    """The data that the page reads first: all models, the network of the story, and populations of its task.
-
-    `models` are what `_export_model` returned for the networks. Without a command no claims are judged.
-    """
+    """The data that the page reads first: all models, the network of the story, and populations of its task."""
     tasks = [data.task_data(network.config) for network in networks]  # one for each network
     distinct_tasks = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
 

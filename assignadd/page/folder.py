@@ -24,8 +24,8 @@ from assignadd.runs.files import claim_folder, folder_inside
 
 BUNDLE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
-# The names of the files of models (m0.js) and of checkpoints (00030000.js).
-DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
+# The files of models (m0.js) and of checkpoints (m0/00030000.js) in the folder `data`.
+DATA = re.compile(r"m[0-9]+\.js|m[0-9]+/[0-9]{8,}\.js")
 Matrix = NDArray[np.float32]
 
 
@@ -56,25 +56,17 @@ class PageFolder:
     def remove_others(self) -> None:
         """Removes the data of models and checkpoints of an earlier page that this one does not have."""
         data_folder = folder_inside(self.out, "data")
-        model_folders = [
-            path for path in data_folder.iterdir() if re.fullmatch("m[0-9]+", path.name) and not path.is_symlink()
-        ]
-        scripts = list(data_folder.glob("m*.js"))
-        for folder in model_folders:
-            scripts += folder.glob("*.js")
-        for script in scripts:
-            if script not in self.written and DATA.fullmatch(script.name):
-                atomic.discard(script)
-        for folder in model_folders:
-            with suppress(OSError):  # a folder that is not empty stays
+        for path in [*data_folder.glob("*.js"), *data_folder.glob("m*/*.js")]:
+            is_ours = DATA.fullmatch(path.relative_to(data_folder).as_posix()) and not path.parent.is_symlink()
+            if is_ours and path not in self.written:
+                atomic.discard(path)
+        for folder in data_folder.glob("m[0-9]*"):
+            with suppress(OSError):  # a link, or a folder that is not empty, stays
                 folder.rmdir()
 
 
 def script(key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> str:
-    """The script of one checkpoint, which gives the page all matrices (`circuits`), one after the other.
-
-    They are float16 in base 64. `key` is the name of the model on the page, `index` its place in `weights`.
-    """
+    """The script of one checkpoint: all matrices (`circuits`) of the model `key`, one after the other, as float16."""
     matrices = circuits(weights, index).values()
     with np.errstate(over="ignore"):  # refused below
         numbers = np.concatenate([matrix.ravel() for matrix in matrices]).astype("<f2")

@@ -43,10 +43,7 @@ def population_data(populations: Populations) -> dict[str, Any] | None:
 
 
 def _census(populations: Populations) -> dict[str, Any]:
-    """How many seeds bind, with an interval; when each seed learned each skill; the accuracy on held-out doubles.
-
-    "doubles" has the median accuracy of the seeds that bind, and that of the others; nothing if it was not measured.
-    """
+    """How many seeds bind; when each learned each skill; median accuracies on held-out doubles, if measured."""
     data = census_data(populations)
     n_seeds = len(data.binds)
     n_binding = int(data.binds.sum())
@@ -65,10 +62,7 @@ def _census(populations: Populations) -> dict[str, Any]:
 
 
 def _sweep(populations: Populations, name: str) -> dict[str, Any]:
-    """The sweep of this name as the page reads it: at each value of its setting the accuracies of all seeds at the end.
-
-    "threshold" is the value from which half of the seeds that bind generalise, with its interval.
-    """
+    """A sweep as the page reads it: all accuracies at the end, and the value from which half of seeds generalise."""
     panel = PANELS[name]
     population = getattr(populations, name)
     settings, accuracy = population.finals(SWEEPS[name], panel.test)  # (settings,), (settings, seeds); NaN for no model

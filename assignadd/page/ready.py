@@ -36,11 +36,6 @@ def read() -> Ready:
     return Ready(**json.loads(lzma.decompress(ARCHIVE.read_bytes())))
 
 
-def write(ready: Ready) -> None:
-    """Replaces the archive."""
-    ARCHIVE.write_bytes(lzma.compress(json.dumps(vars(ready)).encode(), preset=9))
-
-
 def unpack(out: Path) -> Path:
     """Writes the ready-made page into the folder `out`, and returns the path of its index.html."""
     from safetensors.numpy import load_file

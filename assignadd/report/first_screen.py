@@ -165,10 +165,7 @@ def names_of(networks: Sequence[Network]) -> str:
 
 
 def _add_summary(page: Page, networks: Sequence[Network]) -> None:
-    """Adds what was trained on what, and which of the networks bind variables.
-
-    Figures of one network show the first of `networks`.
-    """
+    """Adds what was trained on what, and which of the networks bind variables."""
     task, model = networks[0].config.task, networks[0].config.model
     size = f"layers: {model.n_layers}, heads in each: {model.n_heads}, width: {model.d_model}"
     example = examples.fitted(examples.ATTENTION, task)  # None if the task has no such sequence

@@ -26,10 +26,7 @@ from assignadd.task.evalsets import all_sets
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
 ) -> list[Path]:
-    """Writes the folder that is published: a run with the checkpoints of `steps` alone, no state. Returns its files.
-
-    The manifest is written last. An earlier or interrupted publication in the same folder is replaced.
-    """
+    """Writes the folder that is published, the manifest last: checkpoints of `steps`, no state. Returns its files."""
     claim_folder(folder, "publication")
     atomic.discard(folder / MANIFEST)
     checkpoints = [run.manifest.names_by_step(CHECKPOINTS)[step] for step in steps]
@@ -53,21 +50,28 @@ def write_hub_folder(
     return [folder / name for name in (*names, MANIFEST)]
 
 
-CARD = """\
+def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Record], license: str) -> str:
+    """The text of README.md, which the Hub shows as the page of the repository, with checkpoints of these steps."""
+    seeds = [member.seed for member in run.members]
+    model, modulus = run.config.model, run.config.task.modulus
+    step, seed, address = steps[-1], seeds[0], SCHEME + repository
+    s, steps_s = "s" * (len(seeds) > 1), "s" * (len(steps) > 1)
+    every_seed, every_step = ", ".join(map(str, seeds)), ", ".join(f"{step:,}" for step in steps)
+    return f"""\
 ---
 license: {license}
 library_name: assignadd
 tags:
 - mechanistic-interpretability
 - modular-arithmetic
-- arxiv:{arxiv}
-{model_index}---
+- arxiv:{ARXIV}
+{_model_index(run, repository, step)}---
 
-# {title}
+# {repository}
 
-{models} small transformer{s} ({layers} layers, width {width}) trained to look variables up and compute with their
-values modulo {modulus}; `config.json` has the settings of the task. The study is [Assign and Add: A Mechanistic Study
-of Compositional Arithmetic](https://arxiv.org/abs/{arxiv}); published with assignadd {version}.
+{len(seeds)} small transformer{s} ({model.n_layers} layers, width {model.d_model}) trained to look variables up and
+compute with their values modulo {modulus}; `config.json` has the settings of the task. The study is [Assign and Add: A
+Mechanistic Study of Compositional Arithmetic](https://arxiv.org/abs/{ARXIV}); published with assignadd {__version__}.
 
 ## Load a network
 
@@ -77,44 +81,19 @@ import assignadd  # pip install 'assignadd[hub]'
 model = assignadd.load("{address}", step={step}, seed={seed})
 ```
 
-The files are a run, with weights of seed{s} {seeds} at step{steps_s} {steps}: `{address}` is accepted wherever
-assignadd takes a run, as in `assignadd measure {address}`, and so is a folder into which
-`hf download {title} --local-dir FOLDER` puts them. `config.json` has every setting, `splits.safetensors` which pairs
-of numbers each model trained on, `metrics.jsonl` a row per model and evaluation, and `manifest.json` the sha256 of
-these files and of the weights, which is checked.
+The files are a run, with weights of seed{s} {every_seed} at step{steps_s} {every_step}: `{address}` is accepted
+wherever assignadd takes a run, as in `assignadd measure {address}`, and so is a folder into which
+`hf download {repository} --local-dir FOLDER` puts them. `config.json` has every setting, `splits.safetensors` which
+pairs of numbers each model trained on, `metrics.jsonl` a row per model and evaluation, and `manifest.json` the sha256
+of these files and of the weights, which is checked.
 
 Without assignadd: `model.safetensors` has the model of seed {seed} at step {step} by TransformerLens's names. In
 `checkpoints/` the same tensors have one axis more, the first, for the seeds.
 
 ## Claims
 
-{claims}
+{_verdicts_sentence(records)}
 """
-
-
-def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Record], license: str) -> str:
-    """The text of README.md, which the Hub shows as the page of the repository, with checkpoints of these steps."""
-    seeds = [member.seed for member in run.members]
-    model = run.config.model
-    return CARD.format(
-        license=license,
-        arxiv=ARXIV,
-        model_index=_model_index(run, repository, steps[-1]),
-        title=repository,
-        models=len(seeds),
-        s="s" * (len(seeds) > 1),
-        layers=model.n_layers,
-        width=model.d_model,
-        modulus=run.config.task.modulus,
-        version=__version__,
-        address=SCHEME + repository,
-        step=steps[-1],
-        seed=seeds[0],
-        seeds=", ".join(map(str, seeds)),
-        steps_s="s" * (len(steps) > 1),
-        steps=", ".join(f"{step:,}" for step in steps),
-        claims=_verdicts_sentence(records),
-    )
 
 
 def _model_index(run: Run, repository: str, step: int) -> str:

@@ -211,10 +211,7 @@ def _pictures(shown: Sequence[Network], of_user: Section | None) -> list[tuple[F
 
 
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
-    """The paper's figure of accuracies during training, once for every network that was evaluated more than once.
-
-    The labels are accuracies, accuracies2, accuracies3 and so on.
-    """
+    """The figure of accuracies during training, for every network that was evaluated more than once."""
     pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
     for network in shown:
         if len(network.rows) > 1:  # a row per evaluation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -58,4 +59,5 @@ def made(out: Path) -> Ready:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        ready.write(made(Path(folder) / "page"))
+        document = json.dumps(vars(made(Path(folder) / "page")))
+    ready.ARCHIVE.write_bytes(lzma.compress(document.encode(), preset=9))
