@@ -161,7 +161,7 @@ def test_the_page(run, truth, tmp_path):
 
 def test_the_first_screen_of_the_report_and_the_ledger(run, truth, models, capsys):
     page, n = Page("t"), sum(binds for _, binds in truth)
-    first_screen(page, models, [], lambda label: False)
+    first_screen(page, models, [], ())
     words = "".join(Reader(page.html()).words)
     verb = "binds" if n == 1 else "bind"
     binding, others = [[e for e, (_, b) in zip(models, truth, strict=True) if b == binds] for binds in (True, False)]

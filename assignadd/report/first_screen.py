@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from assignadd.config import PRESETS, Config
@@ -74,10 +74,10 @@ ANOTHER_TASK = (
 WORDS = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided"}
 
 
-def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[str]:
+def answers(records: Sequence[Record], drawn: Collection[str]) -> list[str]:
     """The answers to the first five questions whose claims were decided; if none was, to the first five. Each is HTML.
 
-    `is_drawn` says whether the page has a picture with this label.
+    `drawn` has the labels of the page's pictures.
     """
     decided: list[str] = []
     undecided: list[str] = []
@@ -86,11 +86,11 @@ def answers(records: Sequence[Record], is_drawn: Callable[[str], bool]) -> list[
         if record is not None:
             is_decided = verdict_group(record.verdict) in (*WORDS, SOME_SEEDS)
             answers_of_kind = decided if is_decided else undecided
-            answers_of_kind.append(_answer(question, record, is_drawn))
+            answers_of_kind.append(_answer(question, record, drawn))
     return (decided or undecided)[:SHOWN]
 
 
-def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool]) -> str:
+def _answer(question: Question, record: Record, drawn: Collection[str]) -> str:
     """A question with its answer, as HTML; `record` is that of its claim."""
     verdict = verdict_group(record.verdict)
     words = WORDS.get(verdict, verdict)
@@ -101,7 +101,7 @@ def _answer(question: Question, record: Record, is_drawn: Callable[[str], bool])
     if record.value is not None:
         measured = question.measured.format(share=_in_words(record, 100, " %"), number=_in_words(record, 1, ""))
     text = f"{measured} {question.paper.format(paper=record.paper)}".replace(" %", NO_BREAK + "%")
-    links = [tag("a", "figure", href=f"#{label}") for label in question.figures if is_drawn(label)][:1]
+    links = [tag("a", "figure", href=f"#{label}") for label in question.figures if label in drawn][:1]
     claim = question.claim.partition(":")[0]  # without the reading
     links.append(tag("a", "how it was judged", href=f"#claim-{claim}"))
     heading = tag("h3", f"{marked(question.question)} {verdict_label(words, TONES.get(verdict, ''))}")
@@ -126,14 +126,14 @@ def first_screen(
     page: Page,
     networks: Sequence[Network],
     records: Sequence[Record],
-    is_drawn: Callable[[str], bool],
+    drawn: Collection[str],
     picture: Picture | None = None,
     explorer: str | None = None,
 ) -> None:
     """Adds what a reader sees first: the networks in a few words, links, and five answers.
 
-    `is_drawn` says whether the page has a picture with this label, `picture` is the one next to the answers,
-    `explorer` is the address of the interactive page, if any.
+    `drawn` has the labels of the page's pictures, `picture` is the one next to the answers, `explorer` is the address
+    of the interactive page, if any.
     """
     _add_summary(page, networks)
     if not all(is_the_papers(network.config) for network in networks):
@@ -141,7 +141,7 @@ def first_screen(
     page.heading("In short")
     if records:
         page.add(counted_verdicts(records))
-    opening = tag("ul", "".join(answers(records, is_drawn)), class_="answers") + (picture.html() if picture else "")
+    opening = tag("ul", "".join(answers(records, drawn)), class_="answers") + (picture.html() if picture else "")
     page.add(tag("div", opening, class_="opening"))
     links = [tag("a", "the paper", href=f"https://arxiv.org/abs/{ARXIV}")]
     links += [tag("a", "the interactive page", href=explorer)] if explorer else []

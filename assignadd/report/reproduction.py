@@ -156,9 +156,9 @@ def write_page(
     explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
     curves = [_picture(figure, folder) for figure, _ in _curve_pictures(shown)]
     sections = [(of.heading, [_picture(figure, folder) for figure in of.figures]) for of in _sections(of_user)]
-    drawn = [picture for _, pictures in sections for picture in pictures if picture.svg is not None]
-    beside_answers = next(iter([*curves, *drawn]), None)
-    first_screen(page, shown, records, lambda label: _is_drawn(folder, label), beside_answers, explorer)
+    drawn = [picture for pictures in (curves, *(of for _, of in sections)) for picture in pictures if picture.svg]
+    beside_answers = drawn[0] if drawn else None
+    first_screen(page, shown, records, {picture.label for picture in drawn}, beside_answers, explorer)
     page.heading("Accuracy at the end")
     _add_final_table(page, shown)
     if curves[1:]:
@@ -229,20 +229,16 @@ def _picture(figure: FigureRecord, folder: Path) -> Picture:
     """A figure as the page shows it, read from its files in the folder of the report."""
     stem = _stem(figure.label, folder)
     caption = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
-    if not _is_drawn(folder, figure.label):
+    svg = stem.with_suffix(".svg")
+    if not svg.is_file():
         return Picture(figure.label, figure.title, caption)
     files = [f"figures/{figure.label}{suffix}" for suffix in SUFFIXES]
-    return Picture(figure.label, figure.title, caption, stem.with_suffix(".svg"), files)
+    return Picture(figure.label, figure.title, caption, svg, files)
 
 
 def _stem(label: str, folder: Path) -> Path:
     """The path of a figure's files in the folder of a report, without their suffix."""
     return folder / "figures" / label
-
-
-def _is_drawn(folder: Path, label: str) -> bool:
-    """Whether the folder of a report has the picture of this figure."""
-    return _stem(label, folder).with_suffix(".svg").is_file()
 
 
 def _add_final_table(page: Page, networks: Sequence[Network]) -> None:

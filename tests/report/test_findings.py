@@ -41,8 +41,7 @@ def asked(verdicts: dict[str, str]) -> list[Record]:
     return list(found.values())
 
 
-def drawn(label: str) -> bool:
-    return True
+DRAWN = {label for question in QUESTIONS for label in question.figures}
 
 
 class Answer(NamedTuple):
@@ -54,11 +53,11 @@ class Answer(NamedTuple):
     claim: str
 
 
-def read(records: list[Record], is_drawn=drawn) -> list[Answer]:
+def read(records: list[Record], drawn=DRAWN) -> list[Answer]:
     """The answers as a reader sees them, with ordinary spaces."""
     link = r'<span class="soft">(?:<a href="#(.*)">figure</a>, )?<a href="#claim-(.*)">how it was judged</a></span>'
     item = re.compile(rf'<li><h3>(.*) <span class="verdict ?(.*)">(.*)</span></h3><p>(.*) {link}</p></li>')
-    found = [item.fullmatch(unescape(html).replace("\N{NO-BREAK SPACE}", " ")) for html in answers(records, is_drawn)]
+    found = [item.fullmatch(unescape(html).replace("\N{NO-BREAK SPACE}", " ")) for html in answers(records, drawn)]
     return [Answer(*match.groups()) for match in found]
 
 
@@ -82,26 +81,26 @@ def test_questions_that_could_not_be_tested_give_way_to_others():
 
 def test_an_answer_has_words_for_the_verdict_the_number_and_the_first_figure_there_is():
     claim = replace(record(QUESTIONS[0].claim, 0.5, FAILS), paper="99 %", n=20000, unit="sequences")
-    (answer,) = read([claim], lambda label: label != QUESTIONS[0].figures[0])
+    (answer,) = read([claim], DRAWN - {QUESTIONS[0].figures[0]})
     assert (answer.verdict, answer.tone, answer.figure) == ("no", "bad", QUESTIONS[0].figures[1])
     assert (
         answer.text
         == "It is right on 50 % (49 to 51 %, median of 2 seeds) of the sums of held-out pairs. The paper says 99 %."
     )
-    (answer,) = read([replace(claim, low=None, high=None, seeds=1)], lambda label: False)
+    (answer,) = read([replace(claim, low=None, high=None, seeds=1)], ())
     assert answer.text.startswith("It is right on 50 % of the sums") and answer.figure is None
     steps = replace(
         record("addition-first-train", 9000.0, HOLDS), low=4400.0, high=10000.0, seeds=1, unit="evaluations"
     )
-    (answer,) = read([steps], drawn)
+    (answer,) = read([steps])
     assert answer.verdict == "yes" and "learned 9,000 (4,400 to 10,000) steps before" in answer.text
-    (answer,) = read([replace(claim, verdict="1 holds, 1 fails")], drawn)
+    (answer,) = read([replace(claim, verdict="1 holds, 1 fails")])
     assert (answer.verdict, answer.tone) == ("1 yes, 1 no", "mixed")
 
 
 def words(networks, explorer=None) -> str:
     page = Page("t")
-    first_screen(page, networks, [], drawn, explorer=explorer)
+    first_screen(page, networks, [], DRAWN, explorer=explorer)
     return "".join(Reader(page.html()).words)
 
 
@@ -127,7 +126,7 @@ def test_verdicts_are_counted():
 
 def test_the_answer_of_a_reading_has_its_number_and_leads_to_the_row_of_its_claim():
     doubles = "held-out-pairs-99.4:doubles"
-    first, second = read(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}), drawn)
+    first, second = read(asked({"held-out-pairs-99.4": HOLDS, doubles: FAILS}))
     assert (first.verdict, second.verdict) == ("yes", "no")
     assert (
         second.text

@@ -28,7 +28,7 @@ def page(tmp_path: Path, claims: bool = False) -> str:
     question = replace(QUESTIONS[0], claim="none")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first_screen, "QUESTIONS", (question,))
-        made.add("".join(first_screen.answers(RECORDS, lambda label: True)))
+        made.add("".join(first_screen.answers(RECORDS, question.figures)))
     made.add(Picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"]).html())
     if claims:
         claims_table(made, RECORDS, ["attention"])
