@@ -34,16 +34,6 @@ class Groups(NamedTuple):
     size: Int[Tensor, "*M groups B"]  # the number of assignments; 0 for the group of an operand that is a literal
 
 
-class Placed(NamedTuple):
-    """Which assignment of which group stands at each place of a sequence; without meaning from the n-th place on."""
-
-    group: Int[Tensor, "*M most B"]
-    link: Int[Tensor, "*M most B"]  # its number in the chain, 0 for the one with the number
-    is_end: Bool[Tensor, "*M most B"]  # whether it is the last of its chain
-    does_not_count: Bool[Tensor, "*M most B"]
-    """Whether it is the earlier assignment of the variable at the end, which is not part of the chain."""
-
-
 class Chains:
     """Draws the assignments of sequences whose operands are as `evalset` asks for (None: as in training).
 
@@ -85,50 +75,38 @@ class Chains:
         `operands` (tokens) and `values` have an entry for each operand. Operands and `distractors` are different
         variables.
         """
+        k, most = len(operands), self.task.max_assignments
         groups = self._draw_groups(n, [operand >= self.first_variable for operand in operands], draw)
-        placed = self._placed(groups, n, draw)
-        numbers = torch.stack([draw.below(self.task.modulus) for _ in range(self.task.max_assignments)], -2)
-        # The assignments of a chain are to different variables: the last one of an operand's chain is to the operand,
-        # and each other takes the next of the distractors.
-        is_to_operand = placed.is_end & (placed.group < len(operands))
-        takes_distractor = ~placed.does_not_count & ~is_to_operand
-        n_taken_before = takes_distractor.cumsum(-2) - takes_distractor.long()
-        variables = distractors.gather(-2, n_taken_before)
-        first_numbers = numbers  # those at the beginning of chains
-        for i, (operand, value) in enumerate(zip(operands, values, strict=True)):
-            is_of_operand = placed.group == i
-            variables = torch.where(is_of_operand & placed.is_end, operand.unsqueeze(-2), variables)
-            first_numbers = torch.where(is_of_operand, value.unsqueeze(-2), first_numbers)
-        variables_before, variables_at_end = self._along_chains(placed, variables)
-        right_in_chain = torch.where(placed.link == 0, first_numbers, variables_before)
-        left = torch.where(placed.does_not_count, variables_at_end, variables)
-        right = torch.where(placed.does_not_count, numbers, right_in_chain)
-        return left, right
-
-    def _placed(self, groups: Groups, n: Tensor, draw: Digits) -> Placed:
-        """Which assignment of which group stands at each place, after those of all groups are shuffled together."""
-        group = self._shuffled(groups.size, n, draw)  # (..., most, B)
-        places = range(self.task.max_assignments)
-        # How many assignments of the same group stand before each.
-        n_earlier = torch.stack([(group[..., :i, :] == group[..., i : i + 1, :]).sum(-2) for i in places], -2)
-        is_twice, n_before = groups.twice.gather(-2, group), groups.n_before.gather(-2, group)
-        does_not_count = is_twice & (n_earlier == n_before)
-        link = n_earlier - (is_twice & (n_earlier > n_before)).long()  # without the assignment that does not count
-        is_end = ~does_not_count & (link == groups.links.gather(-2, group))
-        return Placed(group, link, is_end, does_not_count)
-
-    def _along_chains(self, placed: Placed, variables: Tensor) -> tuple[Tensor, Tensor]:
-        """For each assignment the variable one link before it in its chain, and that at the end of its chain."""
-        # From the first place to the last: the variable that each chain has assigned last, (..., groups, B).
-        last_variable = variables.new_zeros(*variables.shape[:-2], self.n_groups, variables.shape[-1])
-        variables_before = []
-        places = zip(placed.group.split(1, -2), variables.split(1, -2), placed.does_not_count.split(1, -2), strict=True)
-        for group, variable, does_not_count in places:  # (..., 1, B) each
-            variable_before = last_variable.gather(-2, group)
-            last_variable.scatter_(-2, group, torch.where(does_not_count, variable_before, variable))
-            variables_before.append(variable_before)
-        variables_at_end = last_variable.gather(-2, placed.group)
-        return torch.cat(variables_before, -2), variables_at_end
+        group_at = self._shuffled(groups.size, n, draw)  # (..., most, B)
+        all_operands, all_values = torch.stack(list(operands), -2), torch.stack(list(values), -2)  # (..., k, B)
+        # Of each group: how many assignments it has so far, and the variable that its chain has assigned last.
+        n_so_far, last_variable = torch.zeros_like(groups.size), torch.zeros_like(groups.size)
+        n_taken = torch.zeros_like(n).unsqueeze(-2)  # how many distractors are assigned so far
+        left, right, is_counted = [], [], []
+        for i in range(most):
+            group = group_at[..., i : i + 1, :]  # (..., 1, B), as all below
+            n_earlier, n_before = n_so_far.gather(-2, group), groups.n_before.gather(-2, group)
+            is_twice = groups.twice.gather(-2, group)
+            counts = ~is_twice | (n_earlier != n_before)
+            link = n_earlier - (is_twice & (n_earlier > n_before)).long()  # its number in the chain
+            is_end = counts & (link == groups.links.gather(-2, group))
+            # The assignments of a chain are to different variables: the last one of an operand's chain is to the
+            # operand, and each other takes the next of the distractors.
+            is_of_operand, operand = group < k, group.clamp(max=k - 1)
+            is_to_operand = is_end & is_of_operand
+            variable = torch.where(is_to_operand, all_operands.gather(-2, operand), distractors.gather(-2, n_taken))
+            n_taken = n_taken + (counts & ~is_to_operand).long()
+            number = draw.below(self.task.modulus).unsqueeze(-2)
+            first_number = torch.where(counts & is_of_operand, all_values.gather(-2, operand), number)
+            before = last_variable.gather(-2, group)
+            left.append(variable)
+            right.append(torch.where(counts & (link > 0), before, first_number))
+            is_counted.append(counts)
+            n_so_far.scatter_(-2, group, n_earlier + 1)
+            last_variable.scatter_(-2, group, torch.where(counts, variable, before))
+        # What does not count is assigned to the variable at the end of its group's chain.
+        variable_at_end = last_variable.gather(-2, group_at)
+        return torch.where(torch.cat(is_counted, -2), torch.cat(left, -2), variable_at_end), torch.cat(right, -2)
 
     def _draw_groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
         """The groups of sequences with n assignments; `is_variable` says of each operand where it is a variable."""

@@ -27,9 +27,7 @@ def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[i
     No variable is in two slots. Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
     slots = [range(task.n_vars) if (kind >> slot) & 1 else [LITERAL] for slot in range(task.operands)]
-    n_variables = kind.bit_count()
-    different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == n_variables]
-    # Every choice is returned if `n_banned` is None, otherwise those with this count.
+    different = [choice for choice in product(*slots) if len(set(choice) - {LITERAL}) == kind.bit_count()]
     return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
 
 
@@ -90,7 +88,7 @@ class EvalSet:
         """How many variables are in banned slots; empty for none."""
         if self.n_banned is None:
             return "any slot"
-        if self.n_banned > 0 and self.n_banned == self.n_vars:
+        if self.n_banned and self.n_banned == self.n_vars:
             return {1: "in a banned slot", 2: "both in banned slots"}.get(self.n_vars, "all in banned slots")
         return ("", "one in a banned slot", "two in banned slots", "three in banned slots")[self.n_banned]
 
@@ -116,33 +114,23 @@ def _count(links: int) -> str:
     return "1 link" if links == 1 else f"{links} links"
 
 
-def _banned_sets(name: str, n_vars: int, k: int, pair: PairKind) -> list[EvalSet]:
-    """A set of k operands for each number of variables in banned slots, such as `2-var var-restricted (1)`."""
-    sets = []
-    for n_banned in range(1, n_vars + 1):
-        suffix = f" ({n_banned})" if n_vars > 1 else ""
-        sets.append(EvalSet(f"{n_vars}-var {name}{suffix}", n_vars, pair, n_banned, operands=k))
-    return sets
-
-
-def _eval_sets(k: int) -> tuple[EvalSet, ...]:
-    """The sets of k operands for each number of variables: as in training, with held-out values, with banned slots."""
-    sets = []
+def _eval_sets(k: int) -> tuple[tuple[EvalSet, ...], tuple[EvalSet, ...]]:
+    """The sets of k operands for each number of variables: as in training, with held-out values, with banned slots;
+    and, apart, the sets with both held-out values and variables in banned slots."""
+    sets, doubly_held_out = [], []
     for n_vars in range(k + 1):
         sets.append(EvalSet(f"{n_vars}-var train", n_vars, operands=k))
-        sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, pair="held_out", operands=k))
-        sets += _banned_sets("var-restricted", n_vars, k, "seen")
-    return tuple(sets)
-
-
-def _held_out_and_banned(k: int) -> tuple[EvalSet, ...]:
-    """The sets of k operands with both held-out values and variables in banned slots, for each number of variables."""
-    return tuple(chain(*(_banned_sets("doubly held out", n_vars, k, "held_out") for n_vars in range(1, k + 1))))
+        sets.append(EvalSet(f"{n_vars}-var add-restricted", n_vars, "held_out", operands=k))
+        for n_banned in range(1, n_vars + 1):
+            suffix = f" ({n_banned})" if n_vars > 1 else ""
+            sets.append(EvalSet(f"{n_vars}-var var-restricted{suffix}", n_vars, "seen", n_banned, operands=k))
+            name = f"{n_vars}-var doubly held out{suffix}"
+            doubly_held_out.append(EvalSet(name, n_vars, "held_out", n_banned, operands=k))
+    return tuple(sets), tuple(doubly_held_out)
 
 
 # The sets of two operands; the first nine are the paper's.
-EVAL_SETS = _eval_sets(2)
-DOUBLY_HELD_OUT = _held_out_and_banned(2)
+EVAL_SETS, DOUBLY_HELD_OUT = _eval_sets(2)
 CLASS_SETS = tuple(
     EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
 )
@@ -155,7 +143,7 @@ def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
     """The sets on which a network of this task is evaluated during training."""
     if task.file is not None:
         return tuple(map(NamedSet, task.file.sets))
-    return _eval_sets(task.operands) + _held_out_and_banned(task.operands) + _chain_sets(task)
+    return (*chain(*_eval_sets(task.operands)), *_chain_sets(task))
 
 
 def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
@@ -176,7 +164,7 @@ def all_sets(task: Task) -> tuple[EvalSet, ...]:
 
 # Labels by name. A set for another number of operands may have the same name as one for two, and a label with
 # `triple` instead of `pair`; the one for two operands, which is last here, is taken.
-LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_held_out_and_banned(k))}
+LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in recorded_sets(Task(operands=k))}
 LABELS |= {s.name: s.label for s in CLASS_SETS}
 
 
