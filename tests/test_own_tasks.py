@@ -453,7 +453,7 @@ def test_a_task_that_is_none_is_refused_in_one_line(task, said, files):
     ("settings", "said"),
     [
         (["--task.modulus", "11"], "do not go with --task same.py"),
-        (["--record.measure-every", "5"], "record.measure_every = 5: expected 0: the task is same.py"),
+        (["--record.measure-every", "5"], "record.measure_every = 5: expected 0, its default: the task is same.py"),
         (["--optim.literals-from", "5"], "optim.literals_from = 5"),
         (["--network", "recurrent.py", "--model.n-heads", "2"], "do not go with --network recurrent.py"),
         (["--network", "recurrent.py", "--optim.frozen", "QK1"], "optim.frozen = 'QK1'"),

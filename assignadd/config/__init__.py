@@ -211,8 +211,6 @@ SETTINGS: dict[str, Field[Any]] = {
     for section in dataclasses.fields(Config)
     for setting_field in dataclasses.fields(section.type)  # type: ignore[arg-type]
 }
-# Settings, besides those of the sections model and start, that mean nothing for a network of the user's own.
-OF_TRANSFORMERS = ("optim.slot_score", "record.measure_every", "optim.frozen")
 # The settings in which the models of one stack may differ.
 PER_MODEL = [name for name, setting_field in SETTINGS.items() if setting_field.metadata.get("per_model")]
 
@@ -271,9 +269,8 @@ def _check_files(config: Config) -> None:
     """Raises a ConfigError for a network file that is none, and for settings without meaning beside the user's own."""
     task_file, network_file = config.task.file, config.model.file
     if task_file is not None:
-        for name in ("optim.literals_from", "optim.slot_score", "record.measure_every"):
-            if value := attrgetter(name)(config):
-                raise ConfigError(name, value, f"0: the task is {task_file.name}")
+        others = ("optim.literals_from", "optim.slot_score", "record.measure_every")
+        _require_defaults(config, ("task.", *others), f"the task is {task_file.name}")
     if network_file is None:
         return
     if not isinstance(network_file, NetworkFile):
@@ -281,12 +278,16 @@ def _check_files(config: Config) -> None:
     sizes = [size for _, shape in network_file.weights for size in shape]
     if not network_file.weights or not all(type(size) is int and size >= 0 for size in sizes):
         raise ConfigError(f"weights of {network_file.name}", network_file.weights, "names and shapes of weights")
+    others = ("optim.slot_score", "record.measure_every", "optim.frozen")
+    _require_defaults(config, ("model.", "start.", *others), f"the network is {network_file.name}")
+
+
+def _require_defaults(config: Config, beginnings: tuple[str, ...], reason: str) -> None:
+    """Raises a ConfigError for a setting whose name begins in one of these ways, and that has not its default."""
     for name, setting_field in SETTINGS.items():
-        is_of_transformers = name in OF_TRANSFORMERS or name.startswith(("model.", "start."))
         value = attrgetter(name)(config)
-        if is_of_transformers and name != "model.file" and value != setting_field.default:
-            default = f"{setting_field.default!r}, its default: the network is {network_file.name}"
-            raise ConfigError(name, value, default)
+        if name.startswith(beginnings) and not name.endswith(".file") and value != setting_field.default:
+            raise ConfigError(name, value, f"{setting_field.default!r}, its default: {reason}")
 
 
 def has_code_of_user(config: Config) -> bool:

@@ -3,7 +3,7 @@
 import math
 import re
 import string
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
@@ -190,7 +190,7 @@ def named_operation(operation: str) -> bool:
 def check_task(task: Task) -> None:
     """Raises a ConfigError for the first setting that does not fit the others."""
     if task.file is not None:
-        _check_file(task)
+        _check_file(task.file)
         return
     _check_bans(task)
     _check_operation(task)
@@ -198,9 +198,8 @@ def check_task(task: Task) -> None:
     _check_mix(task)
 
 
-def _check_file(task: Task) -> None:
-    """Raises a ConfigError for sizes or sets that no task can have, and for settings beside the user's own task."""
-    file = task.file
+def _check_file(file: TaskFile) -> None:
+    """Raises a ConfigError for sizes or sets that no task can have."""
     if not isinstance(file, TaskFile):
         raise ConfigError("task.file", file, "the description of a task that `--task FILE.py` writes")
     for name, most in (("n_tokens", 1 << 16), ("length", 1 << 12), ("n_answers", 1 << 16)):
@@ -211,11 +210,6 @@ def _check_file(task: Task) -> None:
     are_names = isinstance(sets, tuple) and all(isinstance(name, str) and name and name.isprintable() for name in sets)
     if not are_names or not 1 <= len(set(sets)) == len(sets) <= MOST_SETS:
         raise ConfigError(f"sets of {file.name}", sets, f"1 to {MOST_SETS} different names")
-    for setting_field in fields(task):
-        name, default = setting_field.name, setting_field.default
-        if name != "file":
-            is_default = getattr(task, name) == default
-            _require(task, name, is_default, f"{default!r}, its default: the task is {file.name}")
 
 
 def _require(task: Task, name: str, holds: bool, accepted: str) -> None:

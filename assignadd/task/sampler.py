@@ -86,7 +86,7 @@ class Sampler:
         device: str | torch.device = "cpu",
         literals: Sequence[bool] | None = None,
     ):
-        """Makes the tables (`SamplingTables`); an EmptySetError where there is no sequence for them."""
+        """Raises an EmptySetError where there is no such sequence."""
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
@@ -288,18 +288,14 @@ class Sampler:
 
 def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> list[list[tuple[int, ...]]]:
     """For each kind, the operands that its sequences may have; none if task or set have no such sequences."""
-    choices: list[list[tuple[int, ...]]] = []
+    by_kind = []
     for kind in kinds(task):
         n_vars = kind.bit_count()
         fits = n_vars * per_variable <= task.max_assignments
-        if not fits or (evalset and n_vars != evalset.n_vars):
-            choices.append([])
-        elif evalset:
-            possible = operand_choices(task, kind, evalset.n_banned)
-            choices.append([choice for choice in possible if evalset.allows(choice)])
-        else:
-            choices.append(operand_choices(task, kind, n_banned=0))
-    return choices
+        is_possible = fits and (evalset is None or n_vars == evalset.n_vars)
+        choices = operand_choices(task, kind, evalset.n_banned if evalset else 0) if is_possible else []
+        by_kind.append([choice for choice in choices if evalset is None or evalset.allows(choice)])
+    return by_kind
 
 
 def _choices_in_tables(by_kind: Sequence[Sequence[tuple[int, ...]]], vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
@@ -348,9 +344,9 @@ def _thresholds(
 
     The number of thresholds that a random word below 2^32 reaches is the number of a kind, that of the sequence.
     """
-    equal_shares = [1.0] * len(choices)
-    mixes = [task.mix if evalset is None else equal_shares for task in tasks]
-    shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
+    shares = torch.tensor([task.mix for task in tasks], dtype=torch.float64)  # (M, kinds)
+    if evalset is not None:
+        shares[:] = 1
     shares[:, [not of_kind for of_kind in choices]] = 0  # no sequences of that kind
     if literals is not None:
         shares[[not has_literals for has_literals in literals], 0] = 0  # kind 0 has no variables
