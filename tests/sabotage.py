@@ -285,7 +285,7 @@ PATCHES = (
           "task/test_numba_sampler.py -k other_shapes"),
     Patch("chains", "task/chains.py", "n_links + 2 <= available", "n_links + 1 <= available",
           "task/test_chains.py -k any_task"),
-    Patch("kind", "task/sampler.py", "unsqueeze(-1) >= tables.thresholds", "unsqueeze(-1) > tables.thresholds",
+    Patch("kind", "task/sampler.py", "unsqueeze(-1) >= self.thresholds", "unsqueeze(-1) > self.thresholds",
           "task/test_numba_sampler.py -k next_kind"),
     Patch("assigned-twice", "task/chains.py", "< self.rebinding", "<= self.rebinding",
           "task/test_chains.py -k without_rebinding"),

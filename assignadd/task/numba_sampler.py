@@ -17,8 +17,7 @@ from torch import Tensor
 
 from assignadd.compiler_cache import with_stored_code
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampler import SamplingTables
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.sampler import Sampler
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
@@ -48,23 +47,23 @@ Law = namedtuple(
 class CompiledSampler:
     """Draws sequences by compiled code from the tables of a `Sampler`."""
 
-    def __init__(self, tables: SamplingTables):
-        task, vocabulary = tables.task, Vocabulary(tables.task)
+    def __init__(self, sampler: Sampler):
+        task, vocabulary = sampler.task, sampler.vocabulary
         self.length = task.length
-        self.seeds = _unsigned(tables.seeds)
+        self.seeds = _unsigned(sampler.seeds)
         numbers = {
             "N": task.modulus, "V": task.n_vars, "most": task.max_assignments, "prefix": task.prefix,
             "k": task.operands, "plus": vocabulary.plus, "equals": vocabulary.equals, "pad": vocabulary.pad,
             "first_variable": vocabulary.first_variable, "random_padding": task.random_padding,
         }  # fmt: skip
         self.law = Law(
-            stream=np.uint64(tables.stream),
-            thresholds=_unsigned(tables.thresholds),
-            kinds=_unsigned(tables.kinds),
-            choices=tables.choices.numpy().astype(np.uint16),
-            n_pairs=_unsigned(tables.n_pairs),
-            pairs=tables.pairs.numpy().astype(np.uint16),
-            new_words=np.array(tables.new_words, dtype=np.uint8),
+            stream=np.uint64(sampler.stream),
+            thresholds=_unsigned(sampler.thresholds),
+            kinds=_unsigned(sampler.kinds),
+            choices=sampler.choices.numpy().astype(np.uint16),
+            n_pairs=_unsigned(sampler.n_pairs),
+            pairs=sampler.pairs.numpy().astype(np.uint16),
+            new_words=np.array(sampler.new_words, dtype=np.uint8),
             **{name: np.uint64(number) for name, number in numbers.items()},
         )
 
@@ -140,7 +139,7 @@ def assemble(words, n_rows, model, law, tokens, labels, out):
 
     The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
     draw uses what remains of the word of the draw before. `most` is the largest number of assignments. The columns of
-    `kinds`, `choices` and `pairs` are those of `SamplingTables`.
+    `kinds`, `choices` and `pairs` are those of `Sampler`.
     """
     thresholds, kinds, choices = law.thresholds, law.kinds, law.choices
     n_pairs, pairs, new_words = law.n_pairs, law.pairs, law.new_words

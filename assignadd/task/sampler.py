@@ -48,26 +48,6 @@ class Batch:
     labels: Int[Tensor, "*M_B_or_M_B_T"]
 
 
-@dataclass(frozen=True)
-class SamplingTables:
-    """The tables from which sequences of M models are drawn: k operands, n choices of them (`operand_choices`)."""
-
-    task: Task  # of the first model; those of the others differ only in what the tables contain
-    stream: Stream  # of training sequences or of evaluation sequences
-    seeds: Int[Tensor, " M"]
-    thresholds: Int[Tensor, "M kinds_1"]
-    """(M, kinds - 1): the kind of a sequence is the number of thresholds that its first random word reaches."""
-    kinds: Int[Tensor, "kinds 2"]  # for each kind, where it begins in `choices`, and how many of them it has
-    choices: Int[Tensor, "n k2"]
-    """(n, 2 k), for each choice: the numbers of its variables in increasing order (`n_vars` where there are fewer than
-    k), then the tokens of the operands (not used for a literal)."""
-    n_pairs: Int[Tensor, " M"]  # the number of tuples of values of each model
-    pairs: Int[Tensor, "M P k1"]  # (M, P, k + 1): the values of each tuple, and its answer; P is the most of any model
-    new_words: tuple[int, ...]
-    """For each draw, the number of the random word that it begins; 0 if it uses what the last draw left
-    (`randomness.word_of_each_draw`)."""
-
-
 class Sampler:
     """Draws training sequences, or those of an evaluation set, for a stack of models.
 
@@ -86,28 +66,30 @@ class Sampler:
         device: str | torch.device = "cpu",
         literals: Sequence[bool] | None = None,
     ):
-        """Raises an EmptySetError where there is no such sequence."""
-        task = self.task = tasks[0]
+        """Raises an EmptySetError where there is no such sequence.
+
+        Shapes: k operands, n choices of operands (`operand_choices`), P tuples of values, or as many as any model has.
+        """
+        task = self.task = tasks[0]  # those of the others differ only in the shares of kinds, the tuples and answers
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
+        self.stream = Stream.DATA if evalset is None else Stream.EVAL
         self._chains = Chains(task, evalset) if task.hops or task.rebinding else None
         self._per_variable = self._chains.per_variable if self._chains else 1
         """The least number of assignments for each operand that is a variable."""
-        choices_of_kinds = _choices_of_kinds(task, evalset, self._per_variable)
+        places_of_kinds, choices = _choices_of_kinds(task, evalset, self._per_variable)
         n_pairs, pairs = _pairs(tasks, seen, evalset.pair if evalset else "seen", weighted=evalset is None)
-        thresholds = _thresholds(tasks, choices_of_kinds, evalset, literals)
-        places_of_kinds, choices = _choices_in_tables(choices_of_kinds, self.vocabulary)
-        self.tables = SamplingTables(
-            task=task,
-            stream=Stream.DATA if evalset is None else Stream.EVAL,
-            seeds=self.seeds,
-            thresholds=thresholds.to(device),
-            kinds=places_of_kinds.to(device),
-            choices=choices.to(device),
-            n_pairs=n_pairs.to(device),
-            pairs=pairs.to(device),
-            new_words=word_of_each_draw(self._bounds(len(choices))),
-        )
+        has_choices = places_of_kinds[:, 1] > 0
+        self.thresholds = _thresholds(tasks, has_choices, evalset, literals).to(device)
+        """(M, kinds - 1): the kind of a sequence is the number of thresholds that its first random word reaches."""
+        self.kinds = places_of_kinds.to(device)
+        """(kinds, 2): for each kind, where it begins in `choices`, and how many of them it has."""
+        self.choices = choices.to(device)
+        """(n, 2 k), for each choice: the numbers of its variables in increasing order (`n_vars` where there are fewer
+        than k), then the tokens of the operands (not used for a literal)."""
+        self.n_pairs = n_pairs.to(device)  # (M,): the number of tuples of values of each model
+        self.pairs = pairs.to(device)  # (M, P, k + 1): the values of each tuple, and its answer
+        self.new_words = word_of_each_draw(self._bounds(len(choices)))
 
     def _bounds(self, n_choices: int) -> list[int]:
         """The largest bound of every draw, in the order in which `_assemble` draws."""
@@ -134,37 +116,37 @@ class Sampler:
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
         if self._chains or type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
             return None
-        return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self.tables)
+        return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self)
 
     def _sample_in_tensors(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """The sequences of `sample` by tensor operations, on any device; the compiled code must return the same."""
-        tables, device = self.tables, self.seeds.device
+        device = self.seeds.device
         row = torch.arange(first_row, first_row + rows, device=device)
         step = torch.as_tensor(step, device=device)
-        n_words = 1 + max(tables.new_words)  # word 0 is for the kind
-        random_words = words(self.seeds[:, None], tables.stream, step, row, n_words)  # (words, ..., M, B)
-        kind = (random_words[0].unsqueeze(-1) >= tables.thresholds[:, None]).sum(-1)  # (..., M, B)
-        return self._assemble(kind, Digits(random_words, tables.new_words), row)
+        n_words = 1 + max(self.new_words)  # word 0 is for the kind
+        random_words = words(self.seeds[:, None], self.stream, step, row, n_words)  # (words, ..., M, B)
+        kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)  # (..., M, B)
+        return self._assemble(kind, Digits(random_words, self.new_words), row)
 
     def _assemble(self, kind: Int[Tensor, "*M B"], draw: Digits, row: Int[Tensor, " B"]) -> Batch:
         """The sequences of these kinds; each draw is made once, in the order at the top of this file.
 
         `row` are the numbers of the rows, which only subclasses read.
         """
-        task, tables = self.task, self.tables
+        task = self.task
         k, T = task.operands, task.length
         n = self._n_assignments(kind, draw)  # (..., M, B), of assignments
         slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
         # Operands: each kind has rows of its own in `choices`, from `first_choice` on; a sequence gets one of them. It
         # has the numbers of the k variables in increasing order, which `_distractors` reads, then the k tokens.
-        first_choice, n_choices = tables.kinds[kind].unbind(-1)
+        first_choice, n_choices = self.kinds[kind].unbind(-1)
         choice = first_choice + self._choice(draw.below(n_choices), row)
-        in_order, operands = tables.choices[choice].unflatten(-1, (2, k)).unbind(-2)  # (..., B, k) each
+        in_order, operands = self.choices[choice].unflatten(-1, (2, k)).unbind(-2)  # (..., B, k) each
         operand_tokens = operands.unbind(-1)  # k tensors (..., M, B)
-        pair = self._pair(draw.below(tables.n_pairs[:, None]), row)
-        model = torch.arange(len(tables.pairs), device=pair.device)[:, None]
-        *values, answer = tables.pairs[model, pair].unbind(-1)
+        pair = self._pair(draw.below(self.n_pairs[:, None]), row)
+        model = torch.arange(len(self.pairs), device=pair.device)[:, None]
+        *values, answer = self.pairs[model, pair].unbind(-1)
 
         starts = self._assignment_starts(n, draw)
         distractors = self._distractors(in_order.unbind(-1), draw)
@@ -200,7 +182,7 @@ class Sampler:
         n_variables = torch.stack([(kind >> i) & 1 for i in range(self.task.operands)]).sum(0)
         most = self.task.max_assignments
         least = (n_variables * self._per_variable).clamp(min=1)
-        is_training = self.tables.stream == Stream.DATA
+        is_training = self.stream == Stream.DATA
         if is_training:
             return torch.maximum(1 + draw.below(most), least)
         return least + draw.below(most + 1 - least)
@@ -286,8 +268,8 @@ class Sampler:
         return left, right
 
 
-def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> list[list[tuple[int, ...]]]:
-    """For each kind, the operands that its sequences may have; none if task or set have no such sequences."""
+def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) -> tuple[Tensor, Tensor]:
+    """The tables `kinds` and `choices` of a `Sampler`; a kind has no choices if task or set have no such sequences."""
     by_kind = []
     for kind in kinds(task):
         n_vars = kind.bit_count()
@@ -295,16 +277,11 @@ def _choices_of_kinds(task: Task, evalset: EvalSet | None, per_variable: int) ->
         is_possible = fits and (evalset is None or n_vars == evalset.n_vars)
         choices = operand_choices(task, kind, evalset.n_banned if evalset else 0) if is_possible else []
         by_kind.append([choice for choice in choices if evalset is None or evalset.allows(choice)])
-    return by_kind
-
-
-def _choices_in_tables(by_kind: Sequence[Sequence[tuple[int, ...]]], vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """The tables `kinds` and `choices` of `SamplingTables`."""
     counts = torch.tensor([len(of_kind) for of_kind in by_kind])  # (kinds,)
     first_choices = counts.cumsum(0) - counts  # of each kind, in the list of all choices
-    operands = torch.tensor([choice for of_kind in by_kind for choice in of_kind])  # (n, k)
-    in_order = torch.where(operands == LITERAL, len(vocabulary.variables), operands).sort(1).values  # literals last
-    tokens = operands + vocabulary.first_variable  # without meaning for a literal
+    operands = torch.tensor([choice for of_kind in by_kind for choice in of_kind]).view(-1, task.operands)  # (n, k)
+    in_order = torch.where(operands == LITERAL, task.n_vars, operands).sort(1).values  # literals last
+    tokens = operands + Vocabulary(task).first_variable  # without meaning for a literal
     return torch.stack([first_choices, counts], 1), torch.cat([in_order, tokens], 1)
 
 
@@ -336,7 +313,7 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
 
 def _thresholds(
     tasks: Sequence[Task],
-    choices: Sequence[Sequence[tuple[int, ...]]],
+    has_choices: Tensor,
     evalset: EvalSet | None,
     literals: Sequence[bool] | None,
 ) -> Int[Tensor, "M kinds_1"]:
@@ -347,7 +324,7 @@ def _thresholds(
     shares = torch.tensor([task.mix for task in tasks], dtype=torch.float64)  # (M, kinds)
     if evalset is not None:
         shares[:] = 1
-    shares[:, [not of_kind for of_kind in choices]] = 0  # no sequences of that kind
+    shares[:, ~has_choices] = 0  # no sequences of that kind
     if literals is not None:
         shares[[not has_literals for has_literals in literals], 0] = 0  # kind 0 has no variables
     if not (shares.sum(1) > 0).all():
@@ -368,16 +345,16 @@ class EveryAddition(Sampler):
     @property
     def n_rows(self) -> Tensor:
         """The number of rows of each model, (M, 1); later rows repeat the last pair."""
-        return self.tables.n_pairs[:, None] * len(self.tables.choices)
+        return self.n_pairs[:, None] * len(self.choices)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
         """The choice of operands whose turn it is, whatever was drawn."""
-        return (row % len(self.tables.choices)).expand_as(drawn)
+        return (row % len(self.choices)).expand_as(drawn)
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
         """The pair whose turn it is; the last pair for rows from `n_rows` on."""
-        last_pair = self.tables.n_pairs[:, None] - 1
-        return (row // len(self.tables.choices)).expand_as(drawn).minimum(last_pair)
+        last_pair = self.n_pairs[:, None] - 1
+        return (row // len(self.choices)).expand_as(drawn).minimum(last_pair)
 
 
 class EveryPair(Sampler):
@@ -385,4 +362,4 @@ class EveryPair(Sampler):
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
         """The pair whose turn it is, whatever was drawn."""
-        return (row % self.tables.n_pairs[:, None]).expand_as(drawn)
+        return (row % self.n_pairs[:, None]).expand_as(drawn)

@@ -12,8 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampler import SamplingTables
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task.sampler import Sampler
 
 ROWS = 128  # sequences that one program draws
 
@@ -21,18 +20,18 @@ ROWS = 128  # sequences that one program draws
 class CompiledSampler:
     """Draws sequences in one kernel from the tables of a `Sampler`. Steps and rows are below 2^32."""
 
-    def __init__(self, tables: SamplingTables):
-        task, vocabulary = tables.task, Vocabulary(tables.task)
-        most, stream = task.max_assignments, tables.stream
-        self.length, self.seeds = task.length, tables.seeds
-        tables_read = (tables.kinds, tables.choices, tables.n_pairs, tables.pairs)
+    def __init__(self, sampler: Sampler):
+        task, vocabulary = sampler.task, sampler.vocabulary
+        most, stream = task.max_assignments, sampler.stream
+        self.length, self.seeds = task.length, sampler.seeds
+        tables_read = (sampler.kinds, sampler.choices, sampler.n_pairs, sampler.pairs)
         self._tables = [table.int().contiguous() for table in tables_read]
-        self._thresholds = tables.thresholds.contiguous()
-        self._most_pairs = tables.pairs.shape[1]
+        self._thresholds = sampler.thresholds.contiguous()
+        self._most_pairs = sampler.pairs.shape[1]
         # The constants with which the kernel is compiled.
         self._law = {
-            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "NEW_WORDS": tables.new_words,
-            "K": task.operands, "THRESHOLDS": tables.thresholds.shape[1],
+            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "NEW_WORDS": sampler.new_words,
+            "K": task.operands, "THRESHOLDS": sampler.thresholds.shape[1],
             "N": task.modulus, "V": task.n_vars, "MOST": most, "PREFIX": task.prefix, "LENGTH": task.length,
             "PLUS": vocabulary.plus, "EQUALS": vocabulary.equals, "PAD": vocabulary.pad,
             "FIRST_VARIABLE": vocabulary.first_variable, "MOST_COLUMNS": triton.next_power_of_2(most + 1),
@@ -147,7 +146,7 @@ def draw_sequences(
         taken += here
         n_taken += is_variable
 
-    # The operands: their variables, and their values. `choice` and `pair` point to the drawn rows (`SamplingTables`):
+    # The operands: their variables, and their values. `choice` and `pair` point to the drawn rows (`Sampler`):
     # that of `choices` has 2 K numbers, that of `pairs` K + 1.
     drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + K])
     choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)

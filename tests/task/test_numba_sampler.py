@@ -108,7 +108,7 @@ def test_a_sequence_has_the_next_kind_from_its_threshold_on(compiled):
     word = int(words(4, Stream.DATA, 9, torch.arange(1), 1)[0])
     for threshold, kind in ((word + 1, 0), (word, 1)):
         sampler = Sampler([task], pair_split(task, 0)[None], [4])
-        sampler.tables = dataclasses.replace(sampler.tables, thresholds=torch.tensor([[threshold, 2**32, 2**32]]))
+        sampler.thresholds = torch.tensor([[threshold, 2**32, 2**32]])
         tokens = (sampler.sample if compiled else sampler._sample_in_tensors)(9, 1).tokens[0, 0]
         assert [int(token >= task.modulus) for token in tokens[-3:-1]] == [kind, 0]
 
