@@ -117,11 +117,7 @@ def facts(title: str, values: Mapping[str, Any]) -> Table:
 
 
 def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequence[int], caption: str = "") -> Table:
-    """A table with a row for each quantity and a column for each model.
-
-    `rows` has the values of each quantity, one per model in the order of `seeds`. For more than MOST_COLUMNS models the
-    columns are the lowest, the median and the highest value instead.
-    """
+    """A row for each quantity, a column for each model; of more than MOST_COLUMNS the lowest, median and highest."""
     headings = [f"seed {seed}" for seed in seeds]
     cells = [(quantity, *values) for quantity, values in rows.items()]
     if len(seeds) > MOST_COLUMNS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,9 +10,6 @@ from assignadd.cli.options import Parallel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config import Config, require_built_in
 from assignadd.stats import FAILS, HOLDS, UNDECIDED
-
-if TYPE_CHECKING:
-    from assignadd.network import Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +39,23 @@ class Theory(Parallel, Printing):
 
     def main(self) -> Output:
         threads = self.cores
+        from assignadd.network import Network
         from assignadd.paper.theory.claims import paper_statements, training_records
         from assignadd.paper.theory.composition import required_balance
         from assignadd.paper.theory.theorem import Setting
+        from assignadd.runs.folder import open_run
         from assignadd.training.trainer import prepare
 
         s = Setting(self.N, self.T, self.V, self.alpha, self.beta)
         # Called for its error: a beta so small that no step balances the operands is refused.
         required_balance(s)
-        networks = [] if self.run is None else [_network(self.run, self.seed)]
+        networks = []
+        if self.run is not None:
+            run = open_run(self.run)
+            require_built_in(run.config, "theory")
+            index = run.index_of(self.seed)
+            step, stack = run.model_at(None, index)
+            networks = [Network.of_run(run, index, step, stack)]
         config = networks[0].config if networks else Config()
         with console.status("checking the theory"):
             prepare("cpu", 1, config)  # the statements take many small products, slower on several threads
@@ -69,15 +73,3 @@ class Theory(Parallel, Printing):
         caption = f"{n_holding} of the {n_tested} statements that can be tested hold{hint}"
         document = {"setting": asdict(s), "verdicts": msgspec.to_builtins(records)}
         return Output([Table(title, table_columns, rows, caption)], document)
-
-
-def _network(name: str, seed: int | None) -> Network:
-    """The network of a run with this seed, at the last step."""
-    from assignadd.network import Network
-    from assignadd.runs.folder import open_run
-
-    run = open_run(name)
-    require_built_in(run.config, "theory")
-    index = run.index_of(seed)
-    step, stack = run.model_at(None, index)
-    return Network.of_run(run, index, step, stack)

@@ -137,12 +137,10 @@ def _training_screen(title: str, total: int, unit: str) -> Iterator[Callable[[in
 
 @contextmanager
 def showing_training(title: str, steps: int, task: Task) -> Iterator[Callable[[TrainingProgress], None]]:
-    """A context with a listener for training, which shows the step, and losses and accuracies of the first models.
-
-    The accuracies are those on the sets that are drawn as in training; of a task of the user's own, on all sets.
-    """
+    """A context with a listener for training: it shows the step, and losses and accuracies of the first models."""
     from assignadd.task.evalsets import all_sets
 
+    # The sets that are drawn as in training; of a task of the user's own, all sets.
     shown = [evalset for evalset in all_sets(task) if task.file is not None or evalset.name.endswith(" train")]
     labels = {evalset.name: evalset.label.split(",")[0] for evalset in shown}  # such as "literals alone"
     with _training_screen(title, steps, "steps") as show:

@@ -99,10 +99,7 @@ def whole_numbers(values: Tensor) -> str:
 
 
 def package_tables() -> dict[str, Any]:
-    """The data that are the same for all networks: evaluation sets, measures, the rules of the package, and colours.
-
-    "scales" has the colours of two kinds of heat maps, from the least value to the greatest: shares, signed scores.
-    """
+    """The data that are the same for all networks: evaluation sets, measures, the rules of the package, and colours."""
     measures = []
     for column, (measure, colour) in MEASURED.items():
         names = {"name": column, "family": measure.family, "title": measure.label, "label": column_label(column)}

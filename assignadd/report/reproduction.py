@@ -69,10 +69,7 @@ SECTIONS = (
 
 
 def section_of_user(files: Sequence[Path], figures: Sequence[FigureRecord]) -> Section:
-    """The section that a user's files add at the end, with the figures that they state.
-
-    Raises a ConfigError if the label of a figure is one that the report has already, or cannot name a file.
-    """
+    """The section that a user's files add at the end; a ConfigError for a label that is taken or cannot name a file."""
     labels = {figure.label for section in SECTIONS for figure in section.figures}
     for figure in figures:
         # Labels that begin with `accuracies` are those of the curves of each network.
