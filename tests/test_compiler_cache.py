@@ -1,4 +1,4 @@
-"""What the compiler kept is read only where it is whole and of the same code; else it is made again."""
+"""What the compiler kept is read only where nobody else can have written it and it is whole; else it is made again."""
 
 import os
 import subprocess
@@ -54,7 +54,8 @@ def test_the_second_start_loads_and_another_source_is_compiled(source):
     assert (start(source), start(source)) == (COMPILED, LOADED)
     source.write_text(SOURCE + "# another\n")
     assert (start(source), start(source)) == (COMPILED, LOADED)
-    assert len(list((source.parent / "__pycache__").iterdir())) == 1
+    (file,) = (source.parent / "__pycache__").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_note_is_printed_once_and_only_where_something_is_compiled(source, capsys):
@@ -63,18 +64,22 @@ def test_a_note_is_printed_once_and_only_where_something_is_compiled(source, cap
         assert capsys.readouterr().err == expected
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "digest", "content", "end", "longer", "foreign"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "digest", "content", "end", "longer", "foreign", "folder", "fifo"])
 def test_a_damaged_file_is_compiled_again_without_a_word_and_written_anew(source, damage, capsys):
     start(source)
     (file,) = (source.parent / "__pycache__").iterdir()
     whole = file.read_bytes()
     if damage in ("digest", "content", "end"):
         flip(file, {"digest": 3, "content": 40, "end": len(whole) - 1}[damage], 2)
+    elif damage in ("folder", "fifo"):
+        file.unlink()
+        {"folder": os.mkdir, "fifo": os.mkfifo}[damage](file)
     else:
         forms = {"empty": b"", "cut": whole[:-100], "longer": whole + b"\0", "foreign": b"\x80\x05]q\0." * 30}
         file.write_bytes(forms[damage])
-    assert (start(source), start(source)) == (COMPILED, LOADED)
-    assert capsys.readouterr() == ("", "")
+    assert start(source) == COMPILED
+    if damage != "folder":
+        assert start(source) == LOADED and capsys.readouterr() == ("", "")
 
 
 def test_a_file_of_the_previous_code_under_the_same_name_is_not_taken(source):
@@ -87,11 +92,44 @@ def test_a_file_of_the_previous_code_under_the_same_name_is_not_taken(source):
     assert start(source) == COMPILED
 
 
-def test_where_the_package_cannot_be_written_the_users_folder_is_taken(source, tmp_path):
-    (source.parent / "__pycache__").write_text("in the way")
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
+def test_a_folder_that_others_can_write_to_is_not_read(source, mode, tmp_path, capsys):
+    """A private one in the user's cache directory is taken instead."""
+    start(source)
+    (source.parent / "__pycache__").chmod(mode)
     assert (start(source), start(source)) == (COMPILED, LOADED)
-    (folder,) = (tmp_path / "home" / "numba").iterdir()
-    assert len(list(folder.iterdir())) == 1
+    (private,) = (tmp_path / "home" / "numba").iterdir()
+    assert private.stat().st_mode & 0o777 == 0o700 and len(list(private.iterdir())) == 1
+    private.chmod(mode)
+    assert (start(source), start(source)) == (COMPILED, COMPILED)
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "other users can write to it" in error and str(private) in error
+
+
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_a_file_that_others_could_have_written_is_not_read(source, what, monkeypatch, tmp_path):
+    """Even one whose digest fits: that is no secret."""
+    start(source)
+    (file,) = (source.parent / "__pycache__").iterdir()
+    if what == "file":
+        file.chmod(0o666)
+    else:
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr(compiler_cache, "loads", lambda data: pytest.fail("read"))
+    assert start(source) == COMPILED
+
+
+def test_a_folder_or_a_link_of_another_user_is_not_read(source, monkeypatch, capsys):
+    start(source)
+    monkeypatch.setattr(compiler_cache.os, "geteuid", lambda: os.getuid() + 1)
+    assert start(source) == COMPILED
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.undo()
+    folder = source.parent / "__pycache__"
+    folder.rename(source.parent / "elsewhere")
+    folder.symlink_to(source.parent / "elsewhere")
+    assert compiler_cache.problem(folder) == "not a folder"
 
 
 def test_where_nothing_can_be_written_it_runs_and_says_so_once(source, monkeypatch, capsys):
@@ -107,17 +145,18 @@ def test_without_a_home_folder_nothing_is_kept_in_the_working_folder(source, mon
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     (source.parent / "__pycache__").write_text("in the way")
     start(source)
-    assert list(Path().iterdir()) == [] and "compiled at every start" in capsys.readouterr().err
+    assert list(Path().iterdir()) == [] and "there is no home folder" in capsys.readouterr().err
 
 
 def test_a_disk_that_is_full_is_one_line(source, monkeypatch, capsys):
     def full(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(compiler_cache, "_write", full)
     assert (start(source), start(source)) == (COMPILED, COMPILED)
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "No space left on device" in error
+    assert list((source.parent / "__pycache__").iterdir()) == []
 
 
 def test_a_settings_file_in_the_working_folder_leads_the_cache_nowhere(tmp_path):
