@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from assignadd.compiler_cache import with_stored_code
-from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
+from assignadd.task.randomness import DIGIT_SPACE, MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import Sampler
 
 ZERO = np.uint64(0)
@@ -31,7 +31,21 @@ WEYL_0, WEYL_1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
 # Number of rows whose random words are computed together: 3 kB for the paper's task.
 ROWS_AT_ONCE = np.uint64(64)
 DATA = np.uint64(Stream.DATA)
-SCRATCH = 32  # at least the number of variables, of assignments and of gaps between them
+REBINDING_SPACE = np.uint64(DIGIT_SPACE)  # bound of the draw that decides whether a variable is assigned twice
+NONE = np.uint64(64)  # more than any number of links or assignments: for what is drawn, or does not exist
+# Rows of the memory in which sequences are assembled, with an entry for each operand, assignment, gap or variable.
+PADS = ZERO  # how many PADs are in each gap before, between and after the assignments
+STARTS = ONE  # where each assignment begins
+DECK = TWO  # the variables that are shuffled
+DEALT = THREE  # the distractors' tokens
+TAKEN = FOUR  # the operands' assignments in increasing order
+SLOTS = FOUR + ONE  # the assignment of each operand
+# With chains, the tokens and values of the operands, and the group of each assignment. Then of each group: its number
+# of links, the number of assignments before the one that does not count, the number of assignments so far, the last
+# variable, and where the one begins that does not count.
+OPERANDS, VALUES, GROUP, LINKS, BEFORE, SO_FAR, LAST, REBOUND = (np.uint64(row) for row in range(6, 14))
+SCRATCH_ROWS = 14
+SCRATCH_COLUMNS = 32  # at least the number of variables, and the number of groups
 # Constants of the second file are compiled in.
 compiled = partial(with_stored_code, sources=[Path(__file__), Path(__file__).with_name("randomness.py")])
 
@@ -42,6 +56,8 @@ Law = namedtuple(
     "stream thresholds kinds choices n_pairs pairs new_words N V most prefix k plus equals pad first_variable "
     "random_padding",
 )
+# The numbers of a task with chains; without chains None, for which functions are compiled without what is about them.
+ChainLaw = namedtuple("ChainLaw", "per_variable n_groups k most N hops rebinding links rebound")
 
 
 class CompiledSampler:
@@ -66,6 +82,12 @@ class CompiledSampler:
             new_words=np.array(sampler.new_words, dtype=np.uint8),
             **{name: np.uint64(number) for name, number in numbers.items()},
         )
+        self.chains = None
+        if chains := sampler.chains:
+            links = NONE if chains.links is None else chains.links
+            rebound = NONE if chains.rebound is None else chains.rebound
+            of_task = (chains.per_variable, chains.n_groups, task.operands, task.max_assignments, task.modulus)
+            self.chains = ChainLaw(*map(np.uint64, (*of_task, task.hops, chains.rebinding, links, rebound)))
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
@@ -79,7 +101,7 @@ class CompiledSampler:
         # Views with one axis of sequences, which `draw_sequences` fills.
         all_tokens, all_labels = tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)
         start, n_rows = np.int64(first_row), np.uint64(rows)
-        draw_sequences(steps.view(np.uint64), start, n_rows, self.seeds, self.law, all_tokens, all_labels)
+        draw_sequences(steps.view(np.uint64), start, n_rows, self.seeds, self.law, self.chains, all_tokens, all_labels)
         return torch.from_numpy(tokens), torch.from_numpy(labels)
 
 
@@ -89,18 +111,19 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 
 
 @compiled
-def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
+def draw_sequences(steps, first_row, n_rows, seeds, law, chains, tokens, labels):
     """Fills tokens (S M B, T) and labels (S M B): for each step and model `n_rows` sequences from `first_row` on."""
     n_words = law.new_words.max() + ONE
     n_blocks = (n_words + THREE) // FOUR  # of four words
     words = np.empty((ROWS_AT_ONCE, FOUR * n_blocks), dtype=np.uint32)
+    scratch = np.empty((SCRATCH_ROWS, SCRATCH_COLUMNS), dtype=np.uint64)
     out = ZERO  # the row of tokens and labels that is filled next
     for step in steps:
         for model in range(np.uint64(len(seeds))):
             for start in range(ZERO, n_rows, ROWS_AT_ONCE):
                 n = min(ROWS_AT_ONCE, n_rows - start)
                 fill_words(seeds[model], law.stream, step, np.uint64(first_row) + start, n, words)
-                assemble(words, n, model, law, tokens, labels, out)
+                assemble(words, n, model, law, chains, tokens, labels, out, scratch)
                 out += n
 
 
@@ -134,12 +157,12 @@ def digit(word, bound):
 
 # One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
 @compiled
-def assemble(words, n_rows, model, law, tokens, labels, out):
+def assemble(words, n_rows, model, law, chains, tokens, labels, out, scratch):
     """Fills tokens and labels from row `out` on with sequences of a model from the first `n_rows` rows of `words`.
 
     The steps are those of `Sampler._assemble`. `new_words[i]` is the random word that draw i begins; where it is 0 the
     draw uses what remains of the word of the draw before. `most` is the largest number of assignments. The columns of
-    `kinds`, `choices` and `pairs` are those of `Sampler`.
+    `kinds`, `choices` and `pairs` are those of `Sampler`, the rows of `scratch` are named above.
     """
     thresholds, kinds, choices = law.thresholds, law.kinds, law.choices
     n_pairs, pairs, new_words = law.n_pairs, law.pairs, law.new_words
@@ -150,17 +173,13 @@ def assemble(words, n_rows, model, law, tokens, labels, out):
     # slots, their variables and values, and then the PADs, the distractors' variables and the distractors' values.
     draw_n = ZERO
     draw_slots = ONE
-    draw_choice = draw_slots + k
+    n_slots = k if chains is None else ZERO  # chains have draws of their own instead, after all others
+    per_variable = ONE if chains is None else chains.per_variable
+    draw_choice = draw_slots + n_slots
     draw_pair = draw_choice + ONE
     draw_pads = draw_pair + ONE
     draw_distractors = draw_pads + most_pads
     draw_values = draw_distractors + most
-    pads = np.empty(SCRATCH, dtype=np.uint64)  # how many are in each gap before, between and after the assignments
-    starts = np.empty(SCRATCH, dtype=np.uint64)  # where each assignment begins
-    deck = np.empty(SCRATCH, dtype=np.uint64)  # the variables that are shuffled
-    dealt = np.empty(SCRATCH, dtype=np.uint64)  # the distractors' tokens
-    slots = np.empty(SCRATCH, dtype=np.uint64)  # the assignment of each operand
-    taken = np.empty(SCRATCH, dtype=np.uint64)  # the same in increasing order, without literals
     for row in range(n_rows):
         # The kind of the sequence: bit i says whether operand i is a variable.
         word = np.uint64(words[row, ZERO])
@@ -172,77 +191,90 @@ def assemble(words, n_rows, model, law, tokens, labels, out):
             n_variables += kind >> i & ONE
 
         # The number n of assignments, as `Sampler._n_assignments`: in training drawn from 1..most and then raised.
-        least = max(n_variables, ONE)
+        least = max(n_variables * per_variable, ONE)
         word = np.uint64(words[row, new_words[draw_n]])
         drawn, word = digit(word, most if is_training else most + ONE - least)
         n = max(ONE + drawn, least) if is_training else least + drawn
 
         # Which assignment each operand has: a free one; `most`, past the end, for a literal.
         n_taken = ZERO
-        for i in range(k):
-            word = np.uint64(words[row, new_words[draw_slots + i]]) if new_words[draw_slots + i] else word
+        for i in range(n_slots):
+            if new_words[draw_slots + i]:
+                word = np.uint64(words[row, new_words[draw_slots + i]])
             drawn, word = digit(word, max(n - n_taken, ONE))
-            slots[i] = most
+            scratch[SLOTS, i] = most
             if kind >> i & ONE:
                 slot = drawn  # counts the free slots alone, so it moves up past each taken one, from the first on
                 for j in range(n_taken):
-                    slot += np.uint64(slot >= taken[j])
-                slots[i] = slot
+                    slot += np.uint64(slot >= scratch[TAKEN, j])
+                scratch[SLOTS, i] = slot
                 for j in range(n_taken):  # sorted in: from the first larger one on, each moves one place up
-                    if taken[j] > slot:
-                        taken[j], slot = slot, taken[j]
-                taken[n_taken] = slot
+                    if scratch[TAKEN, j] > slot:
+                        scratch[TAKEN, j], slot = slot, scratch[TAKEN, j]
+                scratch[TAKEN, n_taken] = slot
                 n_taken += ONE
 
         # The operands: which variables, and the values that they have.
-        word = np.uint64(words[row, new_words[draw_choice]]) if new_words[draw_choice] else word
+        if new_words[draw_choice]:
+            word = np.uint64(words[row, new_words[draw_choice]])
         drawn, word = digit(word, kinds[kind, ONE])
         choice = kinds[kind, ZERO] + drawn
-        word = np.uint64(words[row, new_words[draw_pair]]) if new_words[draw_pair] else word
+        if new_words[draw_pair]:
+            word = np.uint64(words[row, new_words[draw_pair]])
         pair, word = digit(word, n_pairs[model])
         labels[out] = pairs[model, pair, k]
 
         # The number of PADs before each assignment. With n assignments there are prefix - 2 n of them.
-        pads[:] = ZERO
+        for i in range(most + ONE):
+            scratch[PADS, i] = ZERO
         for i in range(most_pads):
-            word = np.uint64(words[row, new_words[draw_pads + i]]) if new_words[draw_pads + i] else word
+            if new_words[draw_pads + i]:
+                word = np.uint64(words[row, new_words[draw_pads + i]])
             gap, word = digit(word, n + ONE)
-            pads[gap if law.random_padding else ZERO] += np.uint64(i < prefix - TWO * n)
+            scratch[PADS, gap if law.random_padding else ZERO] += np.uint64(i < prefix - TWO * n)
 
         # Distinct variables other than the operands, by a partial Fisher-Yates shuffle of 0..n_others-1.
         for i in range(law.V):
-            deck[i] = i
+            scratch[DECK, i] = i
         n_others = law.V - n_variables
         for i in range(most):
-            word = np.uint64(words[row, new_words[draw_distractors + i]]) if new_words[draw_distractors + i] else word
+            if new_words[draw_distractors + i]:
+                word = np.uint64(words[row, new_words[draw_distractors + i]])
             drawn, word = digit(word, n_others - i if n_others > i else ONE)
-            variable = deck[i + drawn]
-            deck[i + drawn] = deck[i]
+            variable = scratch[DECK, i + drawn]
+            scratch[DECK, i + drawn] = scratch[DECK, i]
             for j in range(n_variables):  # moves up past each operand, from the first on
                 variable += np.uint64(variable >= choices[choice, j])
-            dealt[i] = variable + law.first_variable
+            scratch[DEALT, i] = variable + law.first_variable
 
-        # All assignments with distractors, then those of the operands over them. Assignments from the n-th on, and
-        # those of literals, are written where the operator and what follows it overwrite them later.
         for i in range(prefix):
             tokens[out, i] = law.pad
-        start = ZERO
-        for i in range(most):
-            word = np.uint64(words[row, new_words[draw_values + i]]) if new_words[draw_values + i] else word
-            value, word = digit(word, law.N)
-            start = min(start + pads[i], prefix)
-            starts[i] = start
-            n_distractors_before = i
-            for j in range(n_taken):
-                n_distractors_before -= np.uint64(i > taken[j])
-            tokens[out, start] = dealt[n_distractors_before]
-            tokens[out, start + ONE] = value
-            start += TWO
-        starts[most] = prefix
-        for i in range(k):
-            start = starts[slots[i]]
-            tokens[out, start] = choices[choice, k + i]
-            tokens[out, start + ONE] = pairs[model, pair, i]
+        if chains is None:
+            # All assignments with distractors, then those of the operands over them. Assignments from the n-th on, and
+            # those of literals, are written where the operator and what follows it overwrite them later.
+            start = ZERO
+            for i in range(most):
+                if new_words[draw_values + i]:
+                    word = np.uint64(words[row, new_words[draw_values + i]])
+                value, word = digit(word, law.N)
+                start = min(start + scratch[PADS, i], prefix)
+                scratch[STARTS, i] = start
+                n_distractors_before = i
+                for j in range(n_taken):
+                    n_distractors_before -= np.uint64(i > scratch[TAKEN, j])
+                tokens[out, start] = scratch[DEALT, n_distractors_before]
+                tokens[out, start + ONE] = value
+                start += TWO
+            scratch[STARTS, most] = prefix
+            for i in range(k):
+                start = scratch[STARTS, scratch[SLOTS, i]]
+                tokens[out, start] = choices[choice, k + i]
+                tokens[out, start + ONE] = pairs[model, pair, i]
+        else:
+            for i in range(k):
+                scratch[OPERANDS, i] = choices[choice, k + i]
+                scratch[VALUES, i] = pairs[model, pair, i]
+            write_chains(words, row, word, new_words, draw_values, n, kind, n_variables, chains, scratch, tokens, out)
 
         # The operator, the operands and `=`.
         tokens[out, prefix] = law.plus
@@ -251,3 +283,87 @@ def assemble(words, n_rows, model, law, tokens, labels, out):
             tokens[out, prefix + ONE + i] = choices[choice, k + i] if is_variable else pairs[model, pair, i]
         tokens[out, prefix + ONE + k] = law.equals
         out += ONE
+
+
+@partial(compiled, inline="always")
+def write_chains(words, row, word, new_words, draw, n, kind, n_variables, chains, scratch, tokens, out):
+    """Writes n assignments in chains to row `out` of `tokens`, as `Chains.draw_assignments` draws them.
+
+    `word` is what remains of the word of the last draw, and `draw` the number of the next one. `scratch` has the PADs,
+    the distractors and the operands.
+    """
+    k = chains.k
+    draw_order = draw + THREE * chains.n_groups
+    draw_values = draw_order + chains.most
+
+    # The groups, first those of the operands. `place` is the number of assignments that they have so far.
+    place = ZERO
+    for group in range(chains.n_groups):
+        # The groups that remain are empty. Their draws are skipped, but the next draw may use the word of the last one.
+        if place == n and group >= k:
+            if new_words[draw_order - ONE]:
+                word = np.uint64(words[row, new_words[draw_order - ONE]])
+            break
+        available, links_wanted, rebound = n - place, NONE, NONE
+        if group < k:
+            available = n // n_variables if kind >> group & ONE else ZERO
+            links_wanted, rebound = chains.links, chains.rebound
+        for_links = max(available, TWO) - ONE if rebound == ONE else max(available, ONE)
+        if new_words[draw]:
+            word = np.uint64(words[row, new_words[draw]])
+        links, word = digit(word, min(for_links, chains.hops + ONE))
+        if links_wanted != NONE:
+            links = links_wanted
+        if new_words[draw + ONE]:
+            word = np.uint64(words[row, new_words[draw + ONE]])
+        drawn, word = digit(word, REBINDING_SPACE)
+        twice = np.uint64(drawn < chains.rebinding and links + TWO <= available) if rebound == NONE else rebound
+        if new_words[draw + TWO]:
+            word = np.uint64(words[row, new_words[draw + TWO]])
+        n_before, word = digit(word, links + ONE)
+        draw += THREE
+        scratch[LINKS, group] = links
+        scratch[BEFORE, group] = n_before if twice else NONE
+        scratch[SO_FAR, group] = ZERO
+        for _ in range(links + ONE + twice if available else ZERO):
+            scratch[GROUP, place] = group
+            place += ONE
+
+    # A random order of the assignments: exchanges i with a random one of i..n-1.
+    for i in range(chains.most):
+        if new_words[draw_order + i]:
+            word = np.uint64(words[row, new_words[draw_order + i]])
+        if i < n:
+            drawn, word = digit(word, n - i)
+            scratch[GROUP, i], scratch[GROUP, i + drawn] = scratch[GROUP, i + drawn], scratch[GROUP, i]
+
+    # The assignments. `n_new` is the number of distractors' variables used so far.
+    n_new, start = ZERO, ZERO
+    for i in range(n):
+        if new_words[draw_values + i]:
+            word = np.uint64(words[row, new_words[draw_values + i]])
+        value, word = digit(word, chains.N)
+        start += scratch[PADS, i]
+        group = scratch[GROUP, i]
+        n_earlier, n_before = scratch[SO_FAR, group], scratch[BEFORE, group]
+        scratch[SO_FAR, group] += ONE
+        if n_earlier == n_before:  # does not count; its variable is written at the end of the chain
+            scratch[REBOUND, group] = start
+        else:
+            link = n_earlier - np.uint64(n_earlier > n_before)
+            is_end = link == scratch[LINKS, group]
+            if is_end and group < k:
+                variable = scratch[OPERANDS, group]
+            else:
+                variable = scratch[DEALT, n_new]
+                n_new += ONE
+            if link:
+                value = scratch[LAST, group]
+            elif group < k:
+                value = scratch[VALUES, group]
+            if is_end and n_before != NONE:
+                tokens[out, scratch[REBOUND, group]] = variable
+            scratch[LAST, group] = variable
+            tokens[out, start] = variable
+        tokens[out, start + ONE] = value
+        start += TWO

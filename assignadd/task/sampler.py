@@ -9,8 +9,7 @@ A sequence is a function of (seed, stream, step, row): see `randomness`. These a
     distractors    the variables of the other assignments, and their values
 
 The tensor operations here say what a sequence is. `numba_sampler` and `triton_sampler` draw the same integers in
-compiled code; assignments in chains (`chains`) are drawn by tensor operations alone. Tokens are returned as
-(..., B, T); the operations keep B as the last axis, along which they are fast.
+compiled code. Tokens are returned as (..., B, T); the operations keep B as the last axis, along which they are fast.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ class Sampler:
         self.vocabulary = Vocabulary(task)
         self.seeds = torch.tensor(list(seeds), device=device)
         self.stream = Stream.DATA if evalset is None else Stream.EVAL
-        self._chains = Chains(task, evalset) if task.hops or task.rebinding else None
-        self._per_variable = self._chains.per_variable if self._chains else 1
+        self.chains = Chains(task, evalset) if task.hops or task.rebinding else None
+        self._per_variable = self.chains.per_variable if self.chains else 1
         """The least number of assignments for each operand that is a variable."""
         places_of_kinds, choices = _choices_of_kinds(task, evalset, self._per_variable)
         n_pairs, pairs = _pairs(tasks, seen, evalset.pair if evalset else "seen", weighted=evalset is None)
@@ -96,8 +95,8 @@ class Sampler:
         N, V, k, most = self.task.modulus, self.task.n_vars, self.task.operands, self.task.max_assignments
         pad_gaps = [most + 1] * (self.task.prefix - 2)  # as many PADs as beside a single assignment
         distractors = range(V, V - most, -1)  # one variable fewer is left at each draw
-        if self._chains:
-            return [most, n_choices, N**k, *pad_gaps, *distractors, *self._chains.bounds]
+        if self.chains:
+            return [most, n_choices, N**k, *pad_gaps, *distractors, *self.chains.bounds]
         operand_slots = [most] * k
         numbers = [N] * most
         return [most, *operand_slots, n_choices, N**k, *pad_gaps, *distractors, *numbers]
@@ -112,9 +111,9 @@ class Sampler:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, which covers neither chains nor subclasses; None without a compiler."""
+        """The sampler in compiled code, which does not cover subclasses; None without a compiler."""
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
-        if self._chains or type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
+        if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
             return None
         return importlib.import_module(f"assignadd.task.{compiler}_sampler").CompiledSampler(self)
 
@@ -136,7 +135,7 @@ class Sampler:
         task = self.task
         k, T = task.operands, task.length
         n = self._n_assignments(kind, draw)  # (..., M, B), of assignments
-        slots = [] if self._chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
+        slots = [] if self.chains else self._operand_slots(kind, n, draw)  # chains have an order of their own
 
         # Operands: each kind has rows of its own in `choices`, from `first_choice` on; a sequence gets one of them. It
         # has the numbers of the k variables in increasing order, which `_distractors` reads, then the k tokens.
@@ -150,8 +149,8 @@ class Sampler:
 
         starts = self._assignment_starts(n, draw)
         distractors = self._distractors(in_order.unbind(-1), draw)
-        if self._chains:
-            left, right = self._chains.draw_assignments(n, operand_tokens, values, distractors, draw)
+        if self.chains:
+            left, right = self.chains.draw_assignments(n, operand_tokens, values, distractors, draw)
         else:
             left, right = self._assignments(slots, operand_tokens, values, distractors, draw)
 

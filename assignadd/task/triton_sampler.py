@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
+from assignadd.task.randomness import DIGIT_SPACE, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.sampler import Sampler
 
 ROWS = 128  # sequences that one program draws
@@ -36,8 +36,15 @@ class CompiledSampler:
             "PLUS": vocabulary.plus, "EQUALS": vocabulary.equals, "PAD": vocabulary.pad,
             "FIRST_VARIABLE": vocabulary.first_variable, "MOST_COLUMNS": triton.next_power_of_2(most + 1),
             "V_COLUMNS": triton.next_power_of_2(task.n_vars), "T_COLUMNS": triton.next_power_of_2(task.length + 2),
-            "PADDING": task.random_padding,
+            "PADDING": task.random_padding, "SLOTS": task.operands, "PER_VARIABLE": 1, "GROUPS": 0, "GROUP_COLUMNS": 1,
+            "HOPS": 0, "REBINDING": 0, "LINKS": None, "REBOUND": None,
         }  # fmt: skip
+        if chains := sampler.chains:
+            self._law |= {
+                "SLOTS": 0, "PER_VARIABLE": chains.per_variable, "GROUPS": chains.n_groups,
+                "GROUP_COLUMNS": triton.next_power_of_2(chains.n_groups), "HOPS": task.hops,
+                "REBINDING": chains.rebinding, "LINKS": chains.links, "REBOUND": chains.rebound,
+            }  # fmt: skip
 
     def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
@@ -56,7 +63,8 @@ class CompiledSampler:
 
 _M0, _M1 = map(tl.constexpr, MULTIPLIERS)
 _W0, _W1 = map(tl.constexpr, WEYL)
-_ROUNDS = tl.constexpr(ROUNDS)
+_ROUNDS, _SPACE = tl.constexpr(ROUNDS), tl.constexpr(DIGIT_SPACE)
+_NEVER = tl.constexpr(64)  # more than any number of assignments
 
 
 @triton.jit
@@ -96,19 +104,98 @@ def at_column(matrix, columns, index):
 
 
 @triton.jit
+def with_chains(
+    out, t, starts, slot_column, dealt, kind, n, n_variables, choice, pair, word, row, step, k0, k1,
+    STREAM: tl.constexpr, NEW_WORDS: tl.constexpr, FIRST: tl.constexpr, K: tl.constexpr, N: tl.constexpr,
+    MOST: tl.constexpr, GROUPS: tl.constexpr, GROUP_COLUMNS: tl.constexpr, HOPS: tl.constexpr,
+    REBINDING: tl.constexpr, LINKS: tl.constexpr, REBOUND: tl.constexpr,
+):  # fmt: skip
+    """The tokens `out` with assignments in chains, as `chains.Chains` draws them; FIRST is the number of the next draw.
+
+    The names are those of `draw_sequences`, which calls this.
+    """
+    BLOCK: tl.constexpr = out.shape[0]
+    one, zero = tl.full((BLOCK,), 1, tl.int32), tl.zeros((BLOCK,), tl.int32)
+    # The groups, and the group of each assignment, in a random order of the first n.
+    group_column = tl.arange(0, GROUP_COLUMNS)[None, :]
+    links_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    # The number of assignments before the one that does not count; _NEVER if all count.
+    before_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    group_at = tl.zeros_like(dealt) + GROUP_COLUMNS  # from the n-th assignment on in none
+    place = zero  # the number of assignments that the groups have so far
+    for g in tl.static_range(GROUPS):
+        available = n - place
+        if g < K:
+            available = ((kind >> g) & 1) * (n // tl.maximum(n_variables, 1))
+        for_links = available - 1 if g < K and REBOUND else available
+        bound = tl.minimum(tl.maximum(for_links, 1), HOPS + 1)
+        links, word = digit(word, bound, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * g])
+        if g < K and LINKS is not None:
+            links = one * LINKS
+        drawn, word = digit(word, one * _SPACE, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * g + 1])
+        twice = ((drawn < REBINDING) & (links + 2 <= available)).to(tl.int32)
+        if g < K and REBOUND is not None:
+            twice = one * REBOUND
+        before, word = digit(word, links + 1, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * g + 2])
+        end = place + tl.where(available > 0, links + 1 + twice, 0)
+        links_of = tl.where(group_column == g, links[:, None], links_of)
+        before_of = tl.where(group_column == g, tl.where(twice > 0, before, _NEVER)[:, None], before_of)
+        group_at = tl.where((slot_column >= place[:, None]) & (slot_column < end[:, None]), g, group_at)
+        place = end
+    for i in tl.static_range(MOST):  # exchanges the groups of assignments i and i + drawn
+        n_left = tl.maximum(n - i, 1)
+        drawn, word = digit(word, n_left, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * GROUPS + i])
+        here, there = at_column(group_at, slot_column, one * i), at_column(group_at, slot_column, i + drawn)
+        group_at = tl.where(slot_column == (i + drawn)[:, None], here[:, None], group_at)
+        group_at = tl.where(slot_column == i, there[:, None], group_at)
+
+    # The assignments in their order. From the n-th on they are written to where the addition overwrites them.
+    # Of each group: its number of assignments so far, its last variable, and where the one begins that does not count.
+    so_far_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    last_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    rebound_of = tl.zeros((BLOCK, GROUP_COLUMNS), tl.int32)
+    n_new = zero  # distractors' variables that are used
+    for i in tl.static_range(MOST):
+        value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[FIRST + 3 * GROUPS + MOST + i])
+        start = at_column(starts, slot_column, one * i)
+        group = at_column(group_at, slot_column, one * i)
+        in_group = group_column == group[:, None]
+        n_earlier, before = at_column(so_far_of, group_column, group), at_column(before_of, group_column, group)
+        counts = n_earlier != before
+        link = n_earlier - (n_earlier > before).to(tl.int32)
+        is_end = counts & (link == at_column(links_of, group_column, group))
+        operand = tl.minimum(group, K - 1)
+        asked = is_end & (group < K)  # the variable is an operand
+        variable = tl.where(asked, tl.load(choice + K + operand), at_column(dealt, slot_column, n_new))
+        n_new += (counts & (asked == 0)).to(tl.int32)
+        number = tl.where(counts & (group < K), tl.load(pair + operand), value)
+        right = tl.where(counts & (link > 0), at_column(last_of, group_column, group), number)
+        out = tl.where(t == start[:, None], variable[:, None], tl.where(t == start[:, None] + 1, right[:, None], out))
+        is_written = (is_end & (before < _NEVER))[:, None] & (t == at_column(rebound_of, group_column, group)[:, None])
+        out = tl.where(is_written, variable[:, None], out)
+        so_far_of += in_group.to(tl.int32)
+        last_of = tl.where(in_group & counts[:, None], variable[:, None], last_of)
+        rebound_of = tl.where(in_group & (counts == 0)[:, None], start[:, None], rebound_of)
+    return out
+
+
+@triton.jit
 def draw_sequences(
     steps, seeds, thresholds, kinds, choices, n_pairs, pairs, tokens, labels, B, first_row, most_pairs, M,
     STREAM: tl.constexpr, TRAINING: tl.constexpr, NEW_WORDS: tl.constexpr, K: tl.constexpr,
-    THRESHOLDS: tl.constexpr, N: tl.constexpr, V: tl.constexpr, MOST: tl.constexpr, PREFIX: tl.constexpr,
-    LENGTH: tl.constexpr, PLUS: tl.constexpr, EQUALS: tl.constexpr, PAD: tl.constexpr, FIRST_VARIABLE: tl.constexpr,
+    THRESHOLDS: tl.constexpr,
+    N: tl.constexpr, V: tl.constexpr, MOST: tl.constexpr, PREFIX: tl.constexpr, LENGTH: tl.constexpr,
+    PLUS: tl.constexpr, EQUALS: tl.constexpr, PAD: tl.constexpr, FIRST_VARIABLE: tl.constexpr,
     MOST_COLUMNS: tl.constexpr, V_COLUMNS: tl.constexpr, T_COLUMNS: tl.constexpr, PADDING: tl.constexpr,
-    BLOCK: tl.constexpr,
+    SLOTS: tl.constexpr, PER_VARIABLE: tl.constexpr, GROUPS: tl.constexpr, GROUP_COLUMNS: tl.constexpr,
+    HOPS: tl.constexpr, REBINDING: tl.constexpr, LINKS: tl.constexpr, REBOUND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Stores a block of sequences of one step and model in `tokens` and `labels`, as `Sampler._assemble` makes them.
 
     NEW_WORDS[i] is the random word that draw i begins; 0 if it uses what the last draw left. The draws are in the order
-    of `Sampler._bounds`: the number of assignments, K slots, the choice of operands, their values, PREFIX - 2 PADs,
-    MOST distractors' variables, MOST numbers. The numbers of columns of matrices are powers of two.
+    of `Sampler._bounds`: the number of assignments, K slots (none with chains), the choice of operands, their values,
+    PREFIX - 2 PADs, MOST distractors' variables, those of GROUPS and their shuffle (with chains), MOST numbers. The
+    numbers of columns of matrices are powers of two.
     """
     m, s = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)  # the model, the step
     b = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # the sequences of the block
@@ -125,7 +212,7 @@ def draw_sequences(
     n_variables = zero
     for i in tl.static_range(K):
         n_variables += (kind >> i) & 1
-    least = tl.maximum(n_variables, 1)
+    least = tl.maximum(n_variables * PER_VARIABLE, 1)
 
     # The number n of assignments, and which of them each operand has: the drawn one of those that are free.
     drawn, word = digit(word, one * MOST if TRAINING else MOST + 1 - least, row, step, k0, k1, STREAM, NEW_WORDS[0])
@@ -135,7 +222,7 @@ def draw_sequences(
     operand_column = tl.arange(0, 4)[None, :]
     taken = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)  # 1 for each assignment that an operand has
     n_taken = zero
-    for i in tl.static_range(K):
+    for i in tl.static_range(SLOTS):
         drawn, word = digit(word, tl.maximum(n - n_taken, 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + i])
         is_variable = (kind >> i) & 1
         free_before = tl.cumsum(1 - taken, 1) - (1 - taken)
@@ -148,16 +235,16 @@ def draw_sequences(
 
     # The operands: their variables, and their values. `choice` and `pair` point to the drawn rows (`Sampler`):
     # that of `choices` has 2 K numbers, that of `pairs` K + 1.
-    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + K])
+    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, NEW_WORDS[1 + SLOTS])
     choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)
-    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, NEW_WORDS[2 + K])
+    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, NEW_WORDS[2 + SLOTS])
     pair = pairs + (K + 1) * (m * most_pairs + drawn)
     tl.store(labels + (s * M + m) * B + b, tl.load(pair + K).to(tl.int64), mask=b < B)
 
     # How many PADs are before each assignment, hence where each assignment begins.
     pads = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)
     for i in tl.static_range(PREFIX - 2):
-        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, NEW_WORDS[3 + K + i])
+        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, NEW_WORDS[3 + SLOTS + i])
         if not PADDING:  # all of it is before the first assignment
             gap = zero
         pads += ((slot_column == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
@@ -169,7 +256,7 @@ def draw_sequences(
     dealt = tl.zeros((BLOCK, MOST_COLUMNS), tl.int32)
     for i in tl.static_range(MOST):
         n_left = tl.maximum(V - n_variables - i, 1)
-        drawn, word = digit(word, n_left, row, step, k0, k1, STREAM, NEW_WORDS[1 + K + PREFIX + i])
+        drawn, word = digit(word, n_left, row, step, k0, k1, STREAM, NEW_WORDS[1 + SLOTS + PREFIX + i])
         variable = at_column(deck, variable_column, i + drawn)
         top = at_column(deck, variable_column, one * i)
         deck = tl.where(variable_column == (i + drawn)[:, None], top[:, None], deck)
@@ -179,14 +266,20 @@ def draw_sequences(
 
     t = tl.arange(0, T_COLUMNS)[None, :]
     out = tl.full((BLOCK, T_COLUMNS), PAD, tl.int32)
+    if GROUPS:
+        out = with_chains(
+            out, t, starts, slot_column, dealt, kind, n, n_variables, choice, pair, word, row, step, k0, k1, STREAM,
+            NEW_WORDS, 1 + PREFIX + MOST, K, N, MOST, GROUPS, GROUP_COLUMNS, HOPS, REBINDING, LINKS, REBOUND,
+        )  # fmt: skip
+
     # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
-    for i in tl.static_range(MOST):
-        value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[1 + K + PREFIX + MOST + i])
+    for i in tl.static_range(0 if GROUPS else MOST):
+        value, word = digit(word, one * N, row, step, k0, k1, STREAM, NEW_WORDS[1 + SLOTS + PREFIX + MOST + i])
         n_distractors_before = i - tl.sum(tl.where(slot_column < i, taken, 0), 1)
         start = at_column(starts, slot_column, one * i)[:, None]
         out = tl.where(t == start, at_column(dealt, slot_column, n_distractors_before)[:, None], out)
         out = tl.where(t == start + 1, value[:, None], out)
-    for i in tl.static_range(K):
+    for i in tl.static_range(SLOTS):
         start = at_column(starts, slot_column, at_column(slots, operand_column, one * i))[:, None]
         token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
         out = tl.where(t == start, token, tl.where(t == start + 1, value, out))

@@ -132,8 +132,7 @@ def test_training_rows_equal_the_plain_samplers_in_compiled_code_and_in_tensor_o
     sampler = Sampler([task], seen[None], [11])
     compiled, tensors = sampler.sample(9, 70, first_row=7), sampler._sample_in_tensors(9, 70, first_row=7)
     assert torch.equal(compiled.tokens, tensors.tokens) and torch.equal(compiled.labels, tensors.labels)
-    if not (task.hops or task.rebinding):  # chains are drawn in tensor operations
-        assert (sampler._compiled is None) == (find_spec("numba") is None)
+    assert (sampler._compiled is None) == (find_spec("numba") is None)
     tuples = pairs_of_kind(task, seen_tuples, "seen")
     tuples = [pair for pair in tuples for _ in range(task.doubles_weight if len({*pair}) == 1 else 1)]
     for b in range(70):

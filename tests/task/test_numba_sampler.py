@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Task
-from assignadd.task.evalsets import ALL_SETS, EvalSet, any_sums
+from assignadd.task.evalsets import ALL_SETS, EvalSet, all_sets, any_sums
 from assignadd.task.randomness import Stream, words
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
 from assignadd.task.splits import pair_split
@@ -19,7 +19,12 @@ TASKS = {
         modulus=31, n_vars=9, max_assignments=5, length=21, banned_first="ci", banned_second="cde", two_var_ratio=3.0
     ),
     "largest": Task(modulus=997, n_vars=26, max_assignments=26, length=256, seen_fraction=0.1),
-    "padding first": Task(random_padding=False),
+    "largest with chains": Task(
+        modulus=997, n_vars=26, max_assignments=26, length=256, seen_fraction=0.1, hops=25, rebinding=0.5
+    ),
+    "links": Task(hops=2),
+    "rebinding, padding first": Task(rebinding=0.4, random_padding=False),
+    "chains of every length": Task(modulus=7, hops=5, rebinding=1.0),
     "every variable, no PAD": Task(
         modulus=5, n_vars=4, max_assignments=4, length=12, seen_fraction=0.5, banned_first="a", banned_second="b"
     ),
@@ -50,6 +55,10 @@ def three_models(task):
     return tasks, seen, [3, 2**63 - 1, 2**32]
 
 
+def chain_sets(task):
+    return [s for s in all_sets(task) if s.links is not None or s.rebound]
+
+
 def sampler_or_skip(*arguments):
     try:
         return Sampler(*arguments)
@@ -68,8 +77,9 @@ def assert_equal(sampler, step, rows, first_row=0):
         assert torch.equal(actual, wanted), field
 
 
-# The largest task takes a second for each set.
-CASES = [(name, s) for name in TASKS for s in SETS if name != "largest" or s in (None, any_sums(2))]
+# The largest tasks take a second for each set.
+CASES = [(name, s) for name in TASKS for s in SETS if not name.startswith("largest") or s in (None, any_sums(2))]
+CASES += [(name, s) for name in TASKS if not name.startswith("largest") for s in chain_sets(TASKS[name])]
 
 
 @pytest.mark.parametrize(("name", "evalset"), CASES, ids=[f"{name}-{s.name if s else 'training'}" for name, s in CASES])
@@ -113,6 +123,12 @@ def test_a_sequence_has_the_next_kind_from_its_threshold_on(compiled):
         assert [int(token >= task.modulus) for token in tokens[-3:-1]] == [kind, 0]
 
 
+def test_no_variable_is_assigned_twice_without_rebinding():
+    """The draw that decides it has 2^16 outcomes, of which 200,000 sequences have each."""
+    task = TASKS["links"]
+    assert_equal(Sampler([task], pair_split(task, 0)[None], [0]), 1, 200_000)
+
+
 def test_other_shapes_of_steps_are_drawn_in_tensor_operations():
     sampler = Sampler(*three_models(PRESETS["smoke"].task))
     step = torch.tensor([[3], [1], [4]])  # a step for each model
@@ -133,11 +149,6 @@ def test_enumerations_are_drawn_in_tensor_operations(law):
     sampler = law([task], pair_split(task, 0)[None], [0], any_sums(2))
     assert torch.equal(sampler.sample(0, 50).tokens, sampler._sample_in_tensors(0, 50).tokens)
     assert sampler._compiled is None
-
-
-@pytest.mark.parametrize("task", [Task(hops=1), Task(rebinding=0.5)], ids=["hops", "rebinding"])
-def test_chains_are_drawn_in_tensor_operations(task):
-    assert Sampler([task], pair_split(task, 0)[None], [0])._compiled is None
 
 
 def test_without_numba_tensor_operations_draw(monkeypatch):
