@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assignadd.config import Config, ConfigError, Member, has_code_of_user, require_built_in
-from assignadd.measures.accuracies import Accuracy, accuracies_by_index
+from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.columns import ProgressObserver
 from assignadd.model.own import Factory, module_with
 from assignadd.model.stack import Stack
@@ -131,9 +131,10 @@ def evaluate(
     check_files(run, task, network)
     step, stack = run.at(step)
     reasons = run.unsound(step, stack)  # why a model cannot be measured, by its index
-    measurable = [i for i in range(len(stack)) if i not in reasons]
-    accuracies = accuracies_by_index(run, stack, measurable, n)
-    return [accuracies.get(i, {}) for i in range(len(stack))]
+    return [
+        {} if i in reasons else set_accuracies(stack.models(i), config, run.seen[i], n)
+        for i, config in enumerate(run.configs)
+    ]
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:

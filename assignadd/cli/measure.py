@@ -26,7 +26,7 @@ from assignadd.dynamics.trajectory import (
     stored_or_measured,
     with_own_columns,
 )
-from assignadd.measures.accuracies import accuracies_by_index
+from assignadd.measures.accuracies import set_accuracies
 from assignadd.network import SEQUENCES, Network, networks_of, runs_of
 from assignadd.runs.folder import Run, check_files, open_run
 from assignadd.runs.manifest import MEASURES
@@ -77,9 +77,9 @@ def _evaluated(run: Run, step: int | None, seeds: Sequence[int] | None, n: int, 
         raise RunError(f"{run.name} has no model left to evaluate at step {step}")
     labels = {evalset.name: evalset.label for evalset in all_sets(run.config.task)}
     models = []
-    for i, by_set in accuracies_by_index(run, stack, indices, n).items():
+    for i in indices:
         sets = {}
-        for name, measured in by_set.items():
+        for name, measured in set_accuracies(stack.models(i), run.configs[i], run.seen[i], n).items():
             sets[name] = {
                 "label": labels[name], "accuracy": measured.accuracy, "low": measured.interval.low,
                 "high": measured.interval.high, "n": measured.n, "pairs": measured.pairs,

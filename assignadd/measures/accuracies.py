@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from jaxtyping import Float
@@ -13,7 +14,6 @@ from assignadd.config import Config, Task
 from assignadd.model.accuracy import Exam, end_exam, end_of_training
 from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
-from assignadd.runs.folder import Run
 from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
 from assignadd.task.positions import operand_names
@@ -25,44 +25,44 @@ SLOTS = ("first", "second")
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy on one evaluation set, with its 95 % interval."""
+    """The accuracies of one network on an evaluation set, at one evaluation or at several in the order of the steps."""
 
-    accuracy: float
+    shares: tuple[float, ...]
     n: int
-    """Number of sequences."""
-    interval: Interval
+    """Number of sequences at each evaluation."""
     pairs: int | None = None
     """Number of pairs of numbers that the interval is over, n + m and m + n as one; None if it is over sequences."""
 
+    @property
+    def accuracy(self) -> float:
+        """The median over the evaluations."""
+        return median(self.shares)
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of a single evaluation: sequences that add the same pair are not independent."""
+        n_independent = self.pairs or self.n
+        return wilson(self.accuracy * n_independent, n_independent)
+
 
 def set_accuracies(
-    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
-) -> list[dict[str, Accuracy]]:
-    """For each model, the accuracy on `n` sequences of every set that is not empty; by default of all sets."""
-    sets = all_sets(stack.config.task) if sets is None else sets
-    by_name = {evalset.name: evalset for evalset in sets}
-    results = []
-    for model, config, seen_of_model in zip(stack, configs, seen, strict=True):
-        exam = Exam([config], seen_of_model[None], sets, n)
-        accuracies = {}
+    model: Stack, config: Config, seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
+) -> dict[str, Accuracy]:
+    """The accuracy of one model on `n` sequences of every set that is not empty; by default of all sets."""
+    sets = all_sets(config.task) if sets is None else sets
+    return _accuracies([(Exam([config], seen[None], sets, n), model)], sets, seen, n)
+
+
+def _accuracies(
+    exams: Iterable[tuple[Exam, Stack]], sets: Sequence[EvalSet], seen: Tensor, n: int
+) -> dict[str, Accuracy]:
+    """The accuracies in several exams of `n` sequences of the same sets, each with the model at one step, by set."""
+    shares: dict[str, list[float]] = {}
+    for exam, model in exams:
         for name, share in exam.accuracies(model)[0].items():  # of the only model
-            n_pairs = _sampled_pairs(n, by_name[name], seen_of_model)
-            n_independent = n_pairs or n  # sequences that add the same pair are not independent
-            accuracies[name] = Accuracy(share, n, wilson(share * n_independent, n_independent), n_pairs)
-        results.append(accuracies)
-    return results
-
-
-def accuracies_by_index(run: Run, stack: Stack, indices: Sequence[int], n: int) -> dict[int, dict[str, Accuracy]]:
-    """For each of these models of a run, by its index: its accuracies on `n` sequences of every set (`set_accuracies`).
-
-    `stack` has all models of the run at one step.
-    """
-    if not indices:
-        return {}
-    configs = run.configs
-    accuracies = set_accuracies(stack.models(indices), [configs[i] for i in indices], run.seen[indices], n)
-    return dict(zip(indices, accuracies, strict=True))
+            shares.setdefault(name, []).append(share)
+    pairs = {evalset.name: _sampled_pairs(n, evalset, seen) for evalset in sets}
+    return {name: Accuracy(tuple(of_set), n, pairs[name]) for name, of_set in shares.items()}
 
 
 def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
@@ -81,7 +81,7 @@ def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
 @per_network(slow=True)
 def accuracies_of(network: Network) -> dict[str, Accuracy]:
     """The accuracies of a network at its last step, by evaluation set."""
-    return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
+    return set_accuracies(network.stack, network.config, network.seen, network.n)
 
 
 # The least number of sequences of each set at each of the last evaluations, unless fewer are requested.
@@ -91,23 +91,12 @@ ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n
 ANY_PAIR_PLACE = 99
 
 
-@dataclass(frozen=True)
-class EndAccuracy:
-    """The accuracies on one evaluation set at the last evaluations of a network, in the order of the steps."""
-
-    shares: tuple[float, ...]
-    n: int
-    """Number of fresh sequences at each of them."""
-    pairs: int | None = None
-    """As in `Accuracy`."""
-
-
 def end_steps(network: Network) -> list[int]:
     """The checkpoints that decide what a network achieves: the last ones, or the one that was requested."""
     return end_of_training(network.steps) if network.step == network.steps[-1] else [network.step]
 
 
-def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) -> dict[str, EndAccuracy]:
+def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) -> dict[str, Accuracy]:
     """The accuracies at a network's last checkpoints, at each on fresh sequences, for every set that is not empty.
 
     The network's number of sequences is divided among the checkpoints, with at least 2,000 for each. `first` is the
@@ -115,27 +104,23 @@ def end_accuracies(network: Network, sets: Sequence[EvalSet], first: int = 0) ->
     """
     steps = end_steps(network)
     n = min(network.n, max(END_SEQUENCES, network.n // len(steps)))
-    shares: dict[str, list[float]] = {}
-    # Exams are counted from the end: `n_later` is the number of steps after this one.
-    for n_later, step in zip(reversed(range(len(steps))), steps, strict=True):
-        exam = end_exam([network.config], network.seen[None], sets, n, n_later, first)
-        for name, share in exam.accuracies(network.stack_at(step))[0].items():  # of the only model
-            shares.setdefault(name, []).append(share)
-    pairs = {evalset.name: _sampled_pairs(n, evalset, network.seen) for evalset in sets}
-    return {name: EndAccuracy(tuple(of_set), n, pairs[name]) for name, of_set in shares.items()}
+    exams = (  # counted from the end: the last argument but one is the number of later steps
+        (end_exam([network.config], network.seen[None], sets, n, len(steps) - i, first), network.stack_at(step))
+        for i, step in enumerate(steps, 1)
+    )
+    return _accuracies(exams, sets, network.seen, n)
 
 
 @per_network(slow=True)
-def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
+def end_accuracies_of(network: Network) -> dict[str, Accuracy]:
     """The accuracies of a network at its last checkpoints (`end_steps`), by evaluation set."""
     if len(end_steps(network)) == 1:
-        at_step = accuracies_of(network)
-        return {name: EndAccuracy((result.accuracy,), result.n, result.pairs) for name, result in at_step.items()}
+        return accuracies_of(network)
     return end_accuracies(network, all_sets(network.config.task))
 
 
 @per_network(slow=True)
-def banned_slot_accuracy(network: Network) -> EndAccuracy | None:
+def banned_slot_accuracy(network: Network) -> Accuracy | None:
     """The accuracies at the last checkpoints on one-variable sums of any numbers with the variable in a banned slot.
 
     None if the task has no such sums.
@@ -166,11 +151,11 @@ def variable_exam(configs: Sequence[Config], seen: Tensor, n: int) -> Exam:
     return Exam(configs, seen, variable_sets(configs[0].task), n, seen.device)
 
 
-def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
-    """Accuracy with each variable in each of the k operand slots in a `variable_exam`; NaN without such sums."""
+def variable_accuracies(stack: Stack, exam: Exam) -> dict[str, Float[Tensor, " M"]]:
+    """The accuracy with each variable in each operand slot in a `variable_exam`, by column; NaN without such sums."""
+    share_correct = exam.count_correct(stack).to(stack.flat.dtype) / exam.n  # (M, sets); 0 where nothing is offered
+    measured = share_correct.where(exam.offered.to(stack.flat.device), torch.nan)
+    by_set = dict(zip(exam.names, measured.T, strict=True))  # an exam leaves out sets without sequences
+    missing = stack.flat.new_full((len(stack),), torch.nan)
     names = [evalset.name for evalset in variable_sets(stack.config.task)]
-    accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
-    columns = [names.index(name) for name in exam.names]  # an exam leaves out sets without sequences
-    share_correct = exam.count_correct(stack).to(accuracy.dtype) / exam.n  # (M, columns); 0 where nothing is offered
-    accuracy[:, columns] = share_correct.where(exam.offered.to(accuracy.device), torch.nan)
-    return accuracy.view(len(stack), stack.config.task.operands, -1)  # the sets are in this order: slot by slot
+    return {f"accuracy {name}": by_set.get(name, missing) for name in names}

@@ -20,17 +20,15 @@ from torch import Tensor
 
 from assignadd.config import Config, Model
 from assignadd.measures import scores
-from assignadd.measures.accuracies import variable_accuracy, variable_exam
+from assignadd.measures.accuracies import variable_accuracies, variable_exam
 from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
 from assignadd.measures.probes import TRAIN_SHARE, variable_probes
 from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
-from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
 from assignadd.model.stack import Stack
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from assignadd.task.evalsets import NUMBER_OF_VARIABLES
-from assignadd.task.positions import operand_names
 
 Columns = dict[str, Tensor]
 ColumnsOf = Callable[[Stack], Columns]
@@ -207,7 +205,7 @@ class ProgressMeasures:
             | where_defined(stack, fourier_columns)
             | self.routing(stack)
             | where_defined(stack, self.probes)
-            | accuracy_columns(stack, self.exam)
+            | variable_accuracies(stack, self.exam)
             | where_defined(stack, variable_score_columns)
             | {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
         )
@@ -230,7 +228,7 @@ class StackProgress:
     def __call__(self, stack: Stack) -> Columns:
         """The columns of the models of a stack; on a CPU each model is measured by itself."""
         circuits = columns_one_by_one(stack, circuit_columns)
-        return circuits | self.attention(stack, one_by_one=True) | accuracy_columns(stack, self.exam)
+        return circuits | self.attention(stack, one_by_one=True) | variable_accuracies(stack, self.exam)
 
 
 def columns_one_by_one(stack: Stack, measure: ColumnsOf) -> Columns:
@@ -282,13 +280,6 @@ def variable_score_columns(stack: Stack) -> Columns:
     scores_of_variables = scores.qk1_equals_to_variables(stack).T  # (V, M)
     letters = stack.config.task.variables
     return {f"qk1 = to {letter}": score for letter, score in zip(letters, scores_of_variables, strict=True)}
-
-
-def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
-    """The accuracy with each variable in each operand slot, in an exam by `variable_exam`."""
-    task = stack.config.task
-    names = [f"accuracy {letter} {slot}" for slot in operand_names(task) for letter in task.variables]
-    return dict(zip(names, variable_accuracy(stack, exam).flatten(1).T, strict=True))
 
 
 class ProgressObserver:

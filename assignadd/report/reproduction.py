@@ -14,7 +14,7 @@ from assignadd.config import ConfigError
 from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import Absent, FigureRecord, Sources
 from assignadd.ledger.claim import Record
-from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
+from assignadd.measures.accuracies import Accuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
 from assignadd.paper.addition.figures import COSINE_SIM_FIGURE, FOURIER_SHARES_FIGURE, PREACTS_FIGURE, PROBES_FIGURE
 from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
@@ -256,7 +256,7 @@ def _add_final_table(page: Page, networks: Sequence[Network]) -> None:
     )
 
 
-def _accuracy_cell(accuracy: EndAccuracy | None) -> Cell:
+def _accuracy_cell(accuracy: Accuracy | None) -> Cell:
     """An accuracy at the end with its interval: green if surely at least .95, red if surely below .9."""
     measured = achieved(accuracy, over_pairs=accuracy is not None and accuracy.pairs is not None)
     if accuracy is None or measured is None:  # the network's split has no pair of numbers of this kind

@@ -164,7 +164,7 @@ def difference_allowed(p, n, q, m):
 def test_accuracies(run, stack, nets, seen, i):
     """The package's own sampler and forward pass, on sets of the paper's figure."""
     n, rng = 1000, np.random.default_rng(30 + i)
-    theirs = set_accuracies(stack.models(i), [run.configs[i]], run.seen[i : i + 1], n, EVAL_SETS)[0]
+    theirs = set_accuracies(stack.models(i), run.configs[i], run.seen[i], n, EVAL_SETS)
     pairs = {"train": np.argwhere(seen[i]), "add-restricted": np.argwhere(~seen[i])}
     for n_vars in (0, 1, 2):
         for kind, among in pairs.items():
@@ -181,7 +181,7 @@ def test_held_out_classes(run, stack, nets, seen, i):
     rng, classes = np.random.default_rng(40 + i), pair_classes(seen[i])
     by_class = {name: behaviour.pair_accuracy(nets[i], rng, classes[name], 0, contexts=8) for name in list(classes)[1:]}
     assert by_class["mirror seen"].mean() > 0.95
-    exam = set_accuracies(stack.models(i), [run.configs[i]], run.seen[i : i + 1], 3000, CLASS_SETS[:3])[0]
+    exam = set_accuracies(stack.models(i), run.configs[i], run.seen[i], 3000, CLASS_SETS[:3])
     for (name, own), theirs in zip(by_class.items(), exam.values(), strict=True):  # in the same order
         allowed = difference_allowed(own.mean(), 8 * len(own), theirs.accuracy, theirs.n)
         assert abs(own.mean() - theirs.accuracy) < allowed, name

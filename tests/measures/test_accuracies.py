@@ -49,7 +49,7 @@ ALONG_TRAINING = {
 
 def test_the_hand_made_model_is_right_on_every_set():
     stack = handmade(Config(task=PRESETS["paper"].task))
-    sets = set_accuracies(stack, [Member(0).config(stack.config)], pair_split(stack.config.task, 0)[None], 500)[0]
+    sets = set_accuracies(stack, Member(0).config(stack.config), pair_split(stack.config.task, 0), 500)
     assert list(sets) == [s.name for s in ALL_SETS]
     assert all(
         a.accuracy == 1.0 and a.n == 500 and a.interval == wilson(a.pairs or 500, a.pairs or 500) for a in sets.values()
@@ -66,14 +66,14 @@ def test_the_sample_size_of_a_class_is_its_number_of_pairs():
         "doubles": (~seen).diag().sum(),
     }
     stack = initial_stack(config, [0])
-    sets = set_accuracies(stack, [config], seen[None], n)[0]
+    sets = set_accuracies(stack, config, seen, n)
     for n_vars in (0, 1, 2):
         for kind, count in pairs.items():
             found = sets[f"{n_vars}-var {kind}"]
             assert 0 < count < n and found.pairs == count
             assert found.interval == wilson(found.accuracy * int(count), int(count))
     assert {a.pairs for name, a in sets.items() if name in {s.name for s in RECORDED_SETS}} == {None}
-    few = set_accuracies(stack, [config], seen[None], 5, CLASS_SETS[:1])[0]["0-var mirror seen"]
+    few = set_accuracies(stack, config, seen, 5, CLASS_SETS[:1])["0-var mirror seen"]
     assert few.pairs is None and few.interval == wilson(
         round(5 * few.accuracy), 5
     )  # five sequences add five pairs at most
@@ -81,9 +81,7 @@ def test_the_sample_size_of_a_class_is_its_number_of_pairs():
 
 def test_random_weights_are_at_chance():
     config = PRESETS["paper"]
-    sets = set_accuracies(
-        initial_stack(config, [0]), [Member(0).config(config)], pair_split(config.task, 0)[None], 2000
-    )[0]
+    sets = set_accuracies(initial_stack(config, [0]), Member(0).config(config), pair_split(config.task, 0), 2000)
     assert all(a.accuracy < 0.06 for a in sets.values())  # 1/59, with room for answers that come more often than others
 
 
@@ -103,7 +101,7 @@ def papers_run(step: int, tmp_path, n: int) -> dict[str, Accuracy]:
     torch.set_num_threads(1)
     file = "model_state_dict.pth" if step == 40000 else f"checkpoint_step_{step}.pth"
     run = import_state_dicts([REFERENCE / file], PRESETS["authors"], tmp_path / "run")
-    return set_accuracies(run.checkpoint(step), run.configs, run.seen, n)[0]
+    return set_accuracies(run.checkpoint(step), run.configs[0], run.seen[0], n)
 
 
 @needs_reference

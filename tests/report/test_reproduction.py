@@ -15,7 +15,7 @@ import pytest
 from assignadd.config.errors import UserError
 from assignadd.dynamics.trajectory import binds
 from assignadd.figure.record import FigureRecord
-from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
+from assignadd.measures.accuracies import Accuracy, end_accuracies_of
 from assignadd.network import Network, store_result
 from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
@@ -185,13 +185,13 @@ def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_p
 def test_a_set_that_a_split_does_not_have_reads_so(report, page_of, monkeypatch):
     one = report.networks[0]
     monkeypatch.setattr(one, "results", dict(one.results))
-    store_result(one, end_accuracies_of, {"0-var train": EndAccuracy((0.5,), 50)})
+    store_result(one, end_accuracies_of, {"0-var train": Accuracy((0.5,), 50)})
     assert "none exists" in page_of(report.networks)
 
 
 def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, page_of, monkeypatch):
     one = report.networks[0]
     monkeypatch.setattr(one, "results", dict(one.results))
-    store_result(one, end_accuracies_of, {"1-var doubles": EndAccuracy((0.5,), 50, 4)})
+    store_result(one, end_accuracies_of, {"1-var doubles": Accuracy((0.5,), 50, 4)})
     words = Reader(page_of(report.networks[:1])).words
     assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850]\n4 pairs" in words

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from assignadd.dynamics.phases import Curves
 from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
-from assignadd.measures.accuracies import EndAccuracy, banned_slot_accuracy, end_accuracies_of, end_steps
+from assignadd.measures.accuracies import Accuracy, banned_slot_accuracy, end_accuracies_of, end_steps
 from assignadd.network import Network
 from assignadd.stats import AtLeast, Measured, lowest, wilson
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
@@ -49,7 +49,7 @@ def slug(name: str) -> str:
     return name.replace(" (", "-").replace(")", "").replace(" ", "-")
 
 
-def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
+def achieved(accuracy: Accuracy | None, over_pairs: bool = False) -> Measured | None:
     """The accuracy that a network achieves on a set: the median of its accuracies at the last evaluations.
 
     The interval is over evaluations and sequences, or, with `over_pairs`, over evaluations and pairs of numbers. None

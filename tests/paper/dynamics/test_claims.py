@@ -20,7 +20,7 @@ from assignadd.paper.dynamics import spikes
 from assignadd.paper.dynamics.claims import AFTER, BEFORE, along, along_spike, around_first_spike, at
 from assignadd.paper.dynamics.spikes import accuracy_around, around_late_spike
 from assignadd.paper.ledger import DYNAMICS
-from assignadd.stats import FAILS, Measured, wilson
+from assignadd.stats import FAILS, Measured
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 
@@ -45,7 +45,7 @@ def followed_network(n=10**6, **phase) -> Network:
     e = Network(handmade(PRESETS["paper"]), CONFIG, SEEN, n, step=int(STEPS[-1]))
     store_result(e, curves_of, Curves(STEPS, accuracy, n))
     store_result(e, phases_of, made_phases(**phase))
-    last = {name: Accuracy(values[-1], n, wilson(values[-1] * n, n)) for name, values in accuracy.items()}
+    last = {name: Accuracy((values[-1],), n) for name, values in accuracy.items()}
     store_result(e, accuracies_of, last)
     return e
 

@@ -9,7 +9,7 @@ from assignadd.config import PRESETS, Member
 from assignadd.dynamics.phases import Curves
 from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import judge, steps_of
-from assignadd.measures.accuracies import Accuracy, EndAccuracy, accuracies_of, end_accuracies_of
+from assignadd.measures.accuracies import Accuracy, accuracies_of, end_accuracies_of
 from assignadd.model.handmade import handmade
 from assignadd.network import Network, store_result
 from assignadd.paper.generalisation import claims as generalisation
@@ -37,10 +37,8 @@ def ending(shares: dict[str, tuple[float, ...]] | None = None) -> Network:
     steps = np.arange(0, 10_001, 100)
     curves, always = {s.name: np.ones(len(steps)) for s in EVAL_SETS}, (1.0,) * 10
     e.steps = steps.tolist()
-    store_result(
-        e, end_accuracies_of, {s.name: EndAccuracy((shares or {}).get(s.name, always), 2000) for s in EVAL_SETS}
-    )
-    last = {name: Accuracy(a.shares[-1], 2000, wilson(2000 * a.shares[-1], 2000))
+    store_result(e, end_accuracies_of, {s.name: Accuracy((shares or {}).get(s.name, always), 2000) for s in EVAL_SETS})
+    last = {name: Accuracy(a.shares[-1:], 2000)
             for name, a in end_accuracies_of(e).items()}  # fmt: skip
     store_result(e, accuracies_of, last)
     store_result(e, curves_of, Curves(steps, curves, 512))
@@ -64,7 +62,7 @@ def test_the_lowest_of_six_sets_counts():
     assert found.value == 0.97 and (found.low, found.high) == (wilson(19_400, 20_000).low, wilson(19_400, 20_000).high)
     (claim,) = [c for c in generalisation.GENERALISATION if c.id == "over-98-all-types"]
     assert judge(claim, [e], "").verdict == FAILS
-    end_accuracies_of(e)["1-var add-restricted"] = EndAccuracy((0.975, *(0.985,) * 8, 0.975), 2000)
+    end_accuracies_of(e)["1-var add-restricted"] = Accuracy((0.975, *(0.985,) * 8, 0.975), 2000)
     assert judge(claim, [e], "").verdict == UNDECIDED  # the second lowest is under 98 %
 
 
@@ -98,7 +96,7 @@ def test_held_out_sums_are_mixed_as_in_training_at_each_evaluation():
 
 def test_a_class_of_pairs_has_the_interval_over_its_pairs():
     e, doubles = ending(), CLASS_SETS[2]
-    store_result(e, end_accuracies_of, {doubles.name: EndAccuracy((0.6,) * 10, 2000, pairs=20)})
+    store_result(e, end_accuracies_of, {doubles.name: Accuracy((0.6,) * 10, 2000, pairs=20)})
     found = on_set(doubles.name, over_pairs=True)(e)
     assert (found.value, found.n, found.unit) == (0.6, 20, "pairs")
     assert (found.low, found.high) == pytest.approx((wilson(12, 20).low, wilson(12, 20).high))
