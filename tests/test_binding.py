@@ -16,7 +16,7 @@ import torch
 from assignadd.config import Config, Member, Optim, Recording
 from assignadd.dynamics import trajectory
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD, Curves
-from assignadd.dynamics.trajectory import accuracy_curves, curves_of, followed, onsets_of, phases_of
+from assignadd.dynamics.trajectory import curves_of, followed, onsets_of, phases_of
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
@@ -114,9 +114,9 @@ def test_the_expectation_is_that_of_the_made_up_networks(made_up):
 
 def test_curves_networks_and_phases(run, truth, models):
     assert len(models) == len(run.members)
-    for i, (e, (step, truly)) in enumerate(zip(models, truth, strict=True)):
-        curves = accuracy_curves(run, i)
-        assert curves.binds == curves_of(e).binds == trajectory.binds(e) == phases_of(e).binds == truly
+    for e, (step, truly) in zip(models, truth, strict=True):
+        curves = curves_of(e)
+        assert curves.binds == trajectory.binds(e) == phases_of(e).binds == truly
         for onset in (curves.binding, phases_of(e).binding):
             assert (onset and onset.step) == step
         own = next(o for o in onsets_of(e) if o.curve == "1-var train")

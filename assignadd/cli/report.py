@@ -13,7 +13,7 @@ from assignadd.cli.options import Measuring, OnDevice
 from assignadd.cli.screen import console, say
 from assignadd.cli.train import note_undefined_measures, train_on_screen
 from assignadd.config import Member, UserError
-from assignadd.dynamics.trajectory import accuracy_curves, binds
+from assignadd.dynamics.trajectory import binds, binds
 from assignadd.network import Network, runs_of
 from assignadd.runs.folder import Run, open_run
 from assignadd.runs.naming import default_folder
@@ -116,7 +116,7 @@ class Reproduce(OnDevice, Measuring):
             run = open_run(folder)
             runs.append(run)
             measured_table(run, threads)
-            n_binding += sum(accuracy_curves(run, i).binds for i in range(len(seeds)))
+            n_binding += sum(binds(network) for network in networks_of(run)[0])
             if n_binding >= self.wanted:
                 break
             say(f"{n_binding} of {first_seed + SEEDS_PER_ROUND} seeds have learned binding so far")

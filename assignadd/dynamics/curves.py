@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignadd.stats import wilson
+from assignadd.stats import Measured, wilson
 
 # A crossing lasts when the curve is above the threshold at every evaluation up to the first one this many steps later,
 # or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.
@@ -28,24 +28,20 @@ class Onset:
     """The onset of the lower ends of the intervals; None if they never stay above the threshold."""
 
 
-@dataclass(frozen=True)
-class Delay:
-    """Steps from one event to another, with the least and the most that noise and the evaluation interval allow."""
+def steps_between(first: Onset | None, second: Onset | None, steps: np.ndarray) -> Measured | None:
+    """Steps from the first onset (the last of `steps` if it never came) to the second; None if the second never came.
 
-    steps: int
-    low: int
-    high: int
-
-
-def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay | None:
-    """Steps from the first onset (`end` if it never came) to the second; None where the second never came."""
+    The interval has the least and the most that noise and the distance of evaluations allow.
+    """
     if second is None:
         return None
+    end = int(steps[-1])
     if first is None:
         first = Onset(step=end, low=end, high=None)
     latest_first = end if first.high is None else first.high
     latest_second = end if second.high is None else second.high
-    return Delay(steps=second.step - first.step, low=second.low - latest_first, high=latest_second - first.low)
+    low, high = second.low - latest_first, latest_second - first.low
+    return Measured(second.step - first.step, low, high, len(steps), "evaluations")
 
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
@@ -205,7 +201,7 @@ def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty
     return max(spikes(steps, values, since, penalty), key=lambda spike: spike.rise, default=None)
 
 
-def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> Delay:
+def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> Measured:
     """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
     The rise from 10 % to 90 % of the way begins and ends between evaluations, so it lasts at most that long. It lasts
@@ -218,4 +214,4 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     inside = steps[has_begun & has_not_ended]
     least = (int(inside[-1] - inside[0]) + 1) if len(inside) else 0  # the next whole number: longer than the distance
     most = spike.end - spike.begin
-    return Delay(steps=most, low=least, high=most)
+    return Measured(most, least, most, len(steps), "evaluations")

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
-from assignadd.config import Config
 from assignadd.config.errors import RunError
 from assignadd.dynamics.curves import Spike
 from assignadd.dynamics.phases import CurveOnset, Curves, LateVariable, Phases, curve_onsets, late_variable
-from assignadd.measures.columns import ProgressMeasures, require_column
+from assignadd.measures.columns import ProgressMeasures
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
@@ -40,26 +38,23 @@ if TYPE_CHECKING:
 MODEL, SEED = "model", "seed"
 Columns = dict[str, np.ndarray]  # values at each checkpoint, by the name of the column; `step` is one of them
 CHUNK = 8  # checkpoints in memory at once
+CURVE_SEQUENCES = 2000  # of each set, where training recorded no accuracies
 Listener = Callable[[int, int], None]  # is told how many checkpoints are measured, and of how many in all
 Read = Callable[[Sequence[int]], Stack]  # returns the checkpoints of one model at these steps, as a stack
 
 
-def measured_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read) -> Columns:
-    """Every progress measure of one model at these steps."""
-    progress = ProgressMeasures([config], seen[None])
-    chunks = [_measured(progress, chunk, read) for chunk in _chunks(steps)]
+def measured_at(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
+    """The progress measures of one model at these steps."""
+    chunks = []
+    for chunk in _chunks(steps):
+        measures = progress(read(chunk))
+        chunks.append({"step": np.array(chunk)} | {name: values.float().numpy() for name, values in measures.items()})
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def _chunks(steps: Sequence[int]) -> list[Sequence[int]]:
     """The steps in groups of `CHUNK`."""
     return [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
-
-
-def _measured(progress: ProgressMeasures, steps: Sequence[int], read: Read) -> Columns:
-    """The progress measures of one model at these steps, from one stack of its checkpoints."""
-    measures = progress(read(steps))
-    return {"step": np.array(steps)} | {name: values.float().numpy() for name, values in measures.items()}
 
 
 def measured_run(run: Run, listener: Listener = lambda done, total: None, processes: int = 1) -> polars.DataFrame:
@@ -75,7 +70,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     def measure(job: tuple[int, Sequence[int]]) -> Columns:
         """The columns of one model at a chunk of steps."""
         model, steps = job
-        columns = _measured(progress[model], steps, read=lambda at_steps: run.trajectory(at_steps, model))
+        columns = measured_at(progress[model], steps, read=lambda at_steps: run.trajectory(at_steps, model))
         seed = run.members[model].seed
         return {MODEL: np.full(len(steps), model), SEED: np.full(len(steps), seed)} | columns
 
@@ -106,13 +101,6 @@ def write_measures(run: Run, table: polars.DataFrame) -> Path:
     path = run.path / MEASURES
     atomic.write(path, encode_table(table, _origin(run)))
     return path
-
-
-def read_measures(run: Run) -> polars.DataFrame | None:
-    """The table beside the run; None unless it is there, whole, and measured on these checkpoints by this code."""
-    with suppress(RunError):
-        return stored_measures(run)
-    return None
 
 
 def stored_or_measured(
@@ -170,55 +158,36 @@ def _code_version() -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def stored_trajectory(run: Run, model: int) -> Columns | None:
-    """One model's columns in the table beside the run; None where there is no such table."""
-    table = read_measures(run)
-    if table is None:
-        return None
-    rows = table.filter(table[MODEL] == model)
-    return {name: rows[name].to_numpy() for name in rows.columns if name not in (MODEL, SEED)}
-
-
 @per_network()
 def trajectory_of(network: Network) -> Columns:
     """The progress measures at every checkpoint, by column: stored by `assignadd measure curves`, or measured now."""
-    columns = stored_trajectory(network.run, network.index) if network.run is not None else None
-    return columns or measured_at(network.config, network.seen, network.steps, network.checkpoints)
-
-
-def column_of(network: Network, name: str) -> np.ndarray:
-    """A progress measure at every checkpoint; raises `NotDefined` where the architecture has none."""
-    require_column(network.config, name)
-    return trajectory_of(network)[name]
-
-
-def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
-    """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences a set."""
-    rows = [row for row in run.metrics() if row["model"] == model]
-    if not rows:
-        config, seen = run.configs[model], run.seen[model]
-        return accuracies_at(config, seen, run.steps, lambda steps: run.trajectory(steps, model), n)
-    columns = {name: np.array([row["accuracy"][name] for row in rows]) for name in rows[0]["accuracy"]}
-    columns["step"] = np.array([row["step"] for row in rows])
-    return Curves.of_columns(columns, run.config.record.eval_sequences)
-
-
-def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
-    """The accuracies of one model at these steps, on `n` sequences a set."""
-    exam = Exam([config], seen[None], RECORDED_SETS, n)
-    accuracies = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])  # (steps, sets)
-    return Curves(np.array(steps), dict(zip(exam.names, accuracies.T, strict=True)), n)
+    table = None
+    if network.run is not None:
+        with suppress(RunError):  # a table that cannot be used
+            table = stored_measures(network.run)
+    if table is None:
+        progress = ProgressMeasures([network.config], network.seen[None])
+        return measured_at(progress, network.steps, network.checkpoints)
+    rows = table.filter(table[MODEL] == network.index)
+    return {name: rows[name].to_numpy() for name in rows.columns if name not in (MODEL, SEED)}
 
 
 @per_network(slow=True)
 def curves_of(network: Network) -> Curves:
     """The accuracies that a network's run recorded up to its step.
 
-    Without a run they are those of its checkpoints, on `network.n` sequences a set.
+    Without a record, as for imported weights, those of its checkpoints on at most 2,000 sequences a set.
     """
-    if network.run is None:
-        return accuracies_at(network.config, network.seen, network.steps, network.checkpoints, network.n)
-    return accuracy_curves(network.run, network.index).until(network.step)
+    if network.rows:
+        rows = [row for row in network.rows if row["step"] <= network.step]
+        columns = {name: np.array([row["accuracy"][name] for row in rows]) for name in rows[0]["accuracy"]}
+        columns["step"] = np.array([row["step"] for row in rows])
+        return Curves.of_columns(columns, network.config.record.eval_sequences)
+    n = min(network.n, CURVE_SEQUENCES)
+    exam = Exam([network.config], network.seen[None], RECORDED_SETS, n)
+    of_steps = [(exam.count_correct(network.stack_at(step)) / n).numpy() for step in network.steps]  # (1, sets) each
+    by_set = np.concatenate(of_steps).T
+    return Curves(np.array(network.steps), dict(zip(exam.names, by_set, strict=True)), n)
 
 
 def followed(network: Network) -> bool:

@@ -11,7 +11,7 @@ from assignadd.api import train
 from assignadd.config import PRESETS
 from assignadd.config.errors import RunError
 from assignadd.dynamics import trajectory
-from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_at, trajectory_of
+from assignadd.dynamics.trajectory import CHUNK, curves_of, measured_at, trajectory_of
 from assignadd.measures.accuracies import variable_accuracies, variable_exam, variable_sets
 from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.scores import qk1_equals_to_variables
@@ -34,35 +34,49 @@ def test_chunks_change_nothing(run):
     assert len(steps) > CHUNK
     network = networks_of(run)[0][1]
     whole = trajectory_of(network)
-    alone = measured_at(network.config, network.seen, steps[-1:], network.checkpoints)
+    progress = ProgressMeasures([network.config], network.seen[None])
+    alone = measured_at(progress, steps[-1:], network.checkpoints)
     assert list(whole["step"]) == steps
     for name, values in whole.items():
         np.testing.assert_allclose(values[-1], alone[name][0], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def test_curves_of_imported_weights_are_measured(run):
-    recorded = accuracy_curves(run, 0)
-    assert list(recorded.steps) == [row["step"] for row in run.metrics() if row["model"] == 0]
+def test_curves_are_those_that_training_recorded(run):
+    recorded = curves_of(networks_of(run)[0][0])
+    rows = [row for row in run.metrics() if row["model"] == 0]
+    assert list(recorded.steps) == [row["step"] for row in rows]
+    assert list(recorded.accuracy["0-var train"]) == [row["accuracy"]["0-var train"] for row in rows]
+    earlier = run.steps[1]
+    until = curves_of(networks_of(run, step=earlier)[0][0])
+    assert list(until.steps) == [row["step"] for row in rows if row["step"] <= earlier] != list(recorded.steps)
+
+
+def usable_table(run):
+    """The stored table of measures; None where there is none or it cannot be used."""
+    try:
+        return trajectory.stored_measures(run)
+    except RunError:
+        return None
 
 
 def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
-    assert trajectory.read_measures(run) is None
+    assert usable_table(run) is None
     table = trajectory.measured_run(run)
     assert trajectory.measured_run(run, processes=2).equals(table)
     assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
     trajectory.write_measures(run, table)
-    assert trajectory.read_measures(run).equals(table)
-    one = trajectory.stored_trajectory(run, 1)
+    assert usable_table(run).equals(table)
+    one = trajectory_of(networks_of(run)[0][1])
     assert "seed" not in one and np.array_equal(
         one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
     )
     other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
     trajectory.write_measures(other, table)
-    assert trajectory.read_measures(run) is not None
+    assert usable_table(run) is not None
     (run.path / MEASURES).write_bytes((other.path / MEASURES).read_bytes())
-    assert trajectory.read_measures(run) is None
+    assert usable_table(run) is None
     (run.path / MEASURES).write_bytes(b"no table")
-    assert trajectory.read_measures(run) is None
+    assert usable_table(run) is None
 
 
 def test_a_damaged_table_is_never_read_as_other_numbers(run):
@@ -72,14 +86,14 @@ def test_a_damaged_table_is_never_read_as_other_numbers(run):
     assert run.verify() == []
     for at in [rng.randrange(len(whole)) for _ in range(60)]:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
-        assert trajectory.read_measures(run) is None
+        assert usable_table(run) is None
         with pytest.raises(RunError, match=re.escape(str(path))):
             trajectory.stored_measures(run)
         (line,) = run.verify()
         assert str(path) in line
     for size in (0, 4, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        assert trajectory.read_measures(run) is None
+        assert usable_table(run) is None
     # Sealed by somebody, but not the rows of this run, or by other code.
     origin = trajectory._origin(run)
     for wrong, about in (
@@ -88,9 +102,9 @@ def test_a_damaged_table_is_never_read_as_other_numbers(run):
         (table, origin | {"code": "0"}),
     ):
         path.write_bytes(encode_table(wrong, about))
-        assert trajectory.read_measures(run) is None
+        assert usable_table(run) is None
     path.write_bytes(whole)
-    assert trajectory.read_measures(run).equals(table)
+    assert usable_table(run).equals(table)
     path.unlink()
 
 

@@ -20,10 +20,10 @@ from assignadd.dynamics.phases import (
     Curves,
     skill_onset,
 )
-from assignadd.dynamics.trajectory import checkpoints_around, column_of, curves_of, followed, phases_of, trajectory_of
+from assignadd.dynamics.trajectory import checkpoints_around, curves_of, followed, phases_of, trajectory_of
 from assignadd.ledger.claim import CheckpointsOf, Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import end_accuracies_of
-from assignadd.measures.columns import SEQUENCES
+from assignadd.measures.columns import SEQUENCES, require_column
 from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
 from assignadd.model.accuracy import Exam
 from assignadd.network import Network, per_network
@@ -94,11 +94,7 @@ def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) ->
     An onset is the first step with lasting accuracy of 95 % on all of the sets; an earlier one that never came counts
     as the last step.
     """
-    last_step = int(curves.steps[-1])
-    delay = steps_between(skill_onset(curves, earlier), skill_onset(curves, later), last_step)
-    if delay is None:
-        return None
-    return Measured(delay.steps, delay.low, delay.high, len(curves.steps), "evaluations")
+    return steps_between(skill_onset(curves, earlier), skill_onset(curves, later), curves.steps)
 
 
 def sequences_evaluated(network: Network, sets: Sequence[str]) -> int:
@@ -136,9 +132,10 @@ def accuracy_at(network: Network, evalset: EvalSet, step: int) -> Measured:
 
 
 def trajectory_at(network: Network, column: str, steps: Steps) -> list[float]:
-    """The values of a column of the measured trajectory at these steps."""
+    """The values of a column of the measured trajectory at these steps; `NotDefined` if the architecture has none."""
+    require_column(network.config, column)
     all_steps = trajectory_of(network)["step"].tolist()
-    value_at = dict(zip(all_steps, column_of(network, column).tolist(), strict=True))
+    value_at = dict(zip(all_steps, trajectory_of(network)[column].tolist(), strict=True))
     return [value_at[step] for step in steps]
 
 

@@ -59,8 +59,7 @@ TENTH, TWICE = math.log(1.1), math.log(2)  # differences of scores for 10 % and 
 def duration(network: Network, spike: Spike) -> Measured:
     """Steps from the last evaluation on the lower plateau of the spike to the first on the upper one."""
     curves = curves_of(network)
-    time = rise_time(curves.steps, curves.mean(BINDING_SETS), sequences_evaluated(network, BINDING_SETS), spike)
-    return Measured(time.steps, time.low, time.high, len(curves.steps), "evaluations")
+    return rise_time(curves.steps, curves.mean(BINDING_SETS), sequences_evaluated(network, BINDING_SETS), spike)
 
 
 def share_within(network: Network, spike: Spike) -> Measured | None:
