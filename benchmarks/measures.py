@@ -86,7 +86,7 @@ def _measures(
         "addition circuit": lambda: addition.wrong_pairs(stack),
         "probes for the answer": lambda: [answer_probes(stack, configs, seen, split) for split in ("pair", "row")],
         "probes for the variable": lambda: [
-            probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
+            probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), [s]) for s in (None, 4)
         ],
         "Fourier analysis": lambda: (
             addition.waves(addition.context_preactivations(stack, configs, seen)), addition.circuit_waves(stack),

@@ -17,7 +17,7 @@ from assignadd.measures.accuracies import (
     end_steps,
 )
 from assignadd.measures.probes import answer_probes_of
-from assignadd.measures.routing import routings_of
+from assignadd.measures.routing import routing_columns
 from assignadd.model.architecture import NotDefined
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, measure_ahead, networks_of, per_network, runs_of, store_result
@@ -131,7 +131,7 @@ def only_slow(monkeypatch):
 
 
 def test_claims_are_judged_alike_on_what_was_measured_ahead_in_other_processes(only_slow):
-    asked = (interchange_of, accuracies_of, routings_of, answer_probes_of, curves_of)
+    asked = (interchange_of, accuracies_of, routing_columns, answer_probes_of, curves_of)
     only_slow(*asked)
     here, there = handmade(), handmade()
     heard = []

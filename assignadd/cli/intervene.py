@@ -189,11 +189,14 @@ def _alignments(run: Run, index: int, model: Stack, pairs: int) -> dict[str, dic
     An alignment says which part of an activation should hold which variable of the program. Without pairs the
     accuracies are None. About `pairs` pairs are drawn for each.
     """
-    from assignadd.paper.causes.interchange import ELSEWHERE, untrained
+    from assignadd.model.stack import initial_stack
+    from assignadd.paper.causes.interchange import ELSEWHERE
     from assignadd.paper.causes.interchange import Interchange as Test  # `Interchange` is the command here
 
-    test = Test(run.configs[index], run.seen[index], pairs)
-    outcomes = [test(model), test(model, ELSEWHERE), test(untrained(run.configs[index]))]  # in the order of EXCHANGED
+    config = run.configs[index]
+    untrained = initial_stack(config, [config.seed.init or 0])
+    test = Test(config, run.seen[index], pairs)
+    outcomes = [test(model), test(model, ELSEWHERE), test(untrained)]  # in the order of EXCHANGED
     alignments: dict[str, dict[str, Any]] = {}
     for name, outcome in outcomes[0].items():  # all three have the same alignments and numbers of pairs
         accuracies = [by_alignment[name].accuracy if outcome.n else None for by_alignment in outcomes]

@@ -22,7 +22,7 @@ from assignadd.config import Config, Model
 from assignadd.measures import scores
 from assignadd.measures.accuracies import variable_accuracies, variable_exam
 from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
-from assignadd.measures.probes import TRAIN_SHARE, variable_probes
+from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
 from assignadd.measures.routing import TRAINING_LAW, AttentionRates
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
@@ -212,7 +212,7 @@ class ProgressMeasures:
 
     def probes(self, stack: Stack) -> Columns:
         """Accuracy of the probes for the variable on one-variable sums: converged, and as in the paper's code."""
-        converged, after_four_steps = variable_probes(stack, self.probed, (None, 4))
+        converged, after_four_steps = probe_l1_var_from_num(stack, self.probed, (None, 4))
         return {"probe_l1_var_from_num": converged, "probe_l1_var_from_num (four steps)": after_four_steps}
 
 

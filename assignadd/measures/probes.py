@@ -77,21 +77,16 @@ def answer_probes(
     return AnswerProbes(tuple(stages), test, control, n_test=N * N - n_train)
 
 
-def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
-    """Test accuracy of a linear probe for the variable from the residual after layer 1 at assigned numbers (App. B).
+@needs(SECOND_LAYER)
+def probe_l1_var_from_num(
+    stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None] = (None,)
+) -> Float[Tensor, "{len(steps)} M"]:
+    """Test accuracy of linear probes for the variable from the residual after layer 1 at assigned numbers (App. B).
 
-    The probe is trained on the first 70 % of the sequences and tested on the rest. It is converged if `steps` is
-    None. With `steps=4` it is the probe of the paper's code, a softmax probe after four full-batch steps of Adam
+    A probe is trained on the first 70 % of the sequences and tested on the rest: one for each number of `steps`. It is
+    converged for None. For 4 it is the probe of the paper's code, a softmax probe after four full-batch steps of Adam
     (lr .01) from zero; its accuracy rises in part because the probe has not converged.
     """
-    return variable_probes(stack, tokens, [steps])[0]
-
-
-@needs(SECOND_LAYER)
-def variable_probes(
-    stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None]
-) -> Float[Tensor, "{len(steps)} M"]:
-    """`probe_l1_var_from_num` for each of several numbers of steps (None: converged), from one forward pass."""
     task = stack.config.task
     n_train_sequences = int(TRAIN_SHARE * tokens.shape[1])
     accuracies = []  # by model, then by number of steps

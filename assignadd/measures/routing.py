@@ -196,22 +196,11 @@ class AttentionRates:
         return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
 
 
-class RoutingOfType(NamedTuple):
-    """The routing over sequences with one number of variables."""
-
-    all: Routing
-    """Over sequences that add any pair of numbers, with variables in any slot."""
-    as_in_training: Routing
-    """Over those of them that training could contain."""
-
-
 @per_network(slow=True)
-def routings_of(network: Network) -> dict[int, RoutingOfType]:
-    """The routing over a network's sequences of each type, by the number of variables."""
-    by_type = {}
+def routing_columns(network: Network) -> dict[str, Tensor]:
+    """The rates and masses over a network's sequences of each type, by column (`AttentionRates`)."""
+    columns: dict[str, Tensor] = {}
     for n_vars in network.types:
-        tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
-        could_be_trained = as_in_training(network.config.task, network.seen[None], tokens)  # (1, n)
-        subsets = [torch.ones_like(could_be_trained), could_be_trained]
-        by_type[n_vars] = RoutingOfType(*routings(network.stack, tokens, subsets))
-    return by_type
+        rates_of = AttentionRates([network.config], network.seen[None], [n_vars], network.n, masses=True)
+        columns |= rates_of(network.stack)
+    return columns

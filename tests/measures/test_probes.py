@@ -139,24 +139,24 @@ def test_the_residual_after_layer_1_equals_the_transformers():
 @pytest.mark.parametrize("steps", [None, 4])
 def test_the_variable_is_found_at_its_number(steps):
     tokens = mixed_sequences([CONFIG], SEEN, 600)
-    found = probe_l1_var_from_num(concatenate([HANDMADE, HANDMADE]), tokens, steps)
+    found = probe_l1_var_from_num(concatenate([HANDMADE, HANDMADE]), tokens, [steps])[0]
     # The variable is all there; four steps are too few to find it among one-hot numbers and positions. That part is the
     # probe's.
     assert found.tolist() == [1, 1] if steps is None else 0.3 < found.min() <= found.max() < 0.8
     for stack in (HANDMADE, RANDOM):
         deaf = stack.clone()
         deaf["blocks.0.attn.W_V"].zero_()
-        assert probe_l1_var_from_num(deaf, tokens, steps).max() < 1 / V + 0.1
+        assert probe_l1_var_from_num(deaf, tokens, [steps]).max() < 1 / V + 0.1
 
 
 def test_enough_steps_of_adam_find_the_variable():
-    assert probe_l1_var_from_num(HANDMADE, mixed_sequences([CONFIG], SEEN, 600), steps=100).item() == 1
+    assert probe_l1_var_from_num(HANDMADE, mixed_sequences([CONFIG], SEEN, 600), [100]).item() == 1
 
 
 def test_random_weights_are_above_chance_for_a_converged_probe():
     """Uniform attention copies all earlier variables; four steps of Adam do not find the right one."""
     tokens = mixed_sequences([CONFIG], SEEN, 600)
-    converged, four = probe_l1_var_from_num(RANDOM, tokens), probe_l1_var_from_num(RANDOM, tokens, steps=4)
+    converged, four = probe_l1_var_from_num(RANDOM, tokens, [None, 4])
     assert (four < converged).all() and converged.max() < 0.95
 
 
@@ -176,7 +176,7 @@ def test_the_papers_network_learns_to_copy_variables(paper_run):
     B)."""
     steps = [1001, 5301, 10001, 40_000]
     stack, tokens = paper_run.trajectory(steps), mixed_sequences(paper_run.configs, paper_run.seen, 600)
-    four, converged = probe_l1_var_from_num(stack, tokens, steps=4), probe_l1_var_from_num(stack, tokens)
+    four, converged = probe_l1_var_from_num(stack, tokens, [4, None])
     assert four.tolist() == pytest.approx([0.3, 0.82, 1, 1], abs=0.08)
     assert 0.5 < converged[0] < 0.8 and converged[1:].min() > 0.99
 

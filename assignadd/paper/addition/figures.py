@@ -21,8 +21,14 @@ from assignadd.measures.probes import AnswerProbes, answer_probes_of
 from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, INK, ORANGE
-from assignadd.paper.addition import similarity
-from assignadd.paper.addition.similarity import AgainstOV2, Matching, Shuffles
+from assignadd.paper.addition.similarity import (
+    AgainstOV2,
+    Matching,
+    Shuffles,
+    across_types_of,
+    against_ov2_of,
+    on_template_of,
+)
 from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
 
@@ -242,12 +248,6 @@ def draw_fourier_shares(data: FourierSharesData, figure: Figure) -> None:
     neurons.legend(loc="lower right")
 
 
-def cosine_sim_of(network: Network) -> CosineSimData:
-    """The cosines of one network."""
-    across = similarity.across_types_of(network)
-    return cosine_sim_data(across, similarity.on_template_of(network), similarity.against_ov2_of(network))
-
-
 def preacts_of(network: Network) -> PreactsData:
     """The neuron of one network that is most nearly a wave, over contexts as in training."""
     preactivations = addition.context_preactivations(network.stack, [network.config], network.seen[None])
@@ -260,7 +260,8 @@ COSINE_SIM_FIGURE = FigureRecord(
     "at `=` when they add the same two numbers (blue near 1), and unrelated ones when they do not. (b) If that "
     "vector is OV2(a) + OV2(b) of the two numbers, blue is near 1, about half is left with one of the numbers from "
     "another sequence, and nothing with both.",
-    lambda s: cosine_sim_of(s.model), draw_cosine_sim, height=3.6, width=6.4,
+    lambda s: cosine_sim_data(across_types_of(s.model), on_template_of(s.model), against_ov2_of(s.model)),
+    draw_cosine_sim, height=3.6, width=6.4,
 )  # fmt: skip
 PROBES_FIGURE = FigureRecord(
     "probes", "Where the answer can be read",

@@ -9,7 +9,7 @@ from functools import partial
 from assignadd.ledger.claim import Claim, Reading
 from assignadd.measures import scores
 from assignadd.measures.columns import require_column
-from assignadd.measures.routing import routings_of
+from assignadd.measures.routing import TRAINING_LAW, routing_columns
 from assignadd.measures.scores import EXCLUDED, Excluded
 from assignadd.network import Network
 from assignadd.stats import AtLeast, Measured
@@ -28,8 +28,8 @@ def rates_by_type(network: Network, name: str, trained: bool = False) -> list[fl
     where the architecture lacks the measure.
     """
     require_column(network.config, f"{name} (1-var)")  # it stands for the columns of all types
-    routings = [of_type.as_in_training if trained else of_type.all for of_type in routings_of(network).values()]
-    return [routing[name].item() for routing in routings]
+    law = f", {TRAINING_LAW}" if trained else ""
+    return [routing_columns(network)[f"{name} ({n_vars}-var{law})"].item() for n_vars in network.types]
 
 
 def rate(network: Network, pattern: str, trained: bool = False) -> Measured:

@@ -15,7 +15,7 @@ from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
 from assignadd.palette import BLUE, ORANGE, SHARES, VERMILION
 from assignadd.paper.causes.circuit import REMOVED, CircuitAlone, circuit_alone_of
-from assignadd.paper.causes.interchange import Outcome, elsewhere_of, interchange_of, untrained_interchange
+from assignadd.paper.causes.interchange import Outcome, controls_of, interchange_of
 from assignadd.stats import Measured
 from assignadd.task.evalsets import LABELS
 
@@ -135,6 +135,6 @@ INTERCHANGE_FIGURE = FigureRecord(
     "interchange", "Where the program's variables are held",
     "An activation is taken from another prompt: the share of pairs of prompts whose answer becomes what the program "
     "says, 1 where the activation holds the variable, about 0 where it does not (the controls).",
-    lambda s: interchange_data(interchange_of(s.model), elsewhere_of(s.model), untrained_interchange(s.model)),
+    lambda s: interchange_data(interchange_of(s.model), *controls_of(s.model)),
     on_axes(draw_interchange), height=4.4,
 )  # fmt: skip

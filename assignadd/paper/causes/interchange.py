@@ -336,18 +336,7 @@ def interchange_of(network: Network) -> dict[str, Outcome]:
     return _interchange(network)(network.stack)
 
 
-@per_network()
-def elsewhere_of(network: Network) -> dict[str, Outcome]:
-    """The outcomes of the exchanges in `ELSEWHERE`, a control, by alignment."""
-    return _interchange(network)(network.stack, ELSEWHERE)
-
-
-@per_network()
-def untrained_interchange(network: Network) -> dict[str, Outcome]:
-    """The outcomes on the weights that training of this network started from, another control, by alignment."""
-    return _interchange(network)(untrained(network.config))
-
-
-def untrained(config: Config) -> Stack:
-    """The model that training with this configuration starts from."""
-    return initial_stack(config, [config.seed.init or 0])
+def controls_of(network: Network) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
+    """The outcomes of two controls, by alignment: exchanges in `ELSEWHERE`, and weights that training started from."""
+    initial = initial_stack(network.config, [network.config.seed.init or 0])
+    return _interchange(network)(network.stack, ELSEWHERE), _interchange(network)(initial)

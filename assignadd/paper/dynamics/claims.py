@@ -201,7 +201,7 @@ def probe(network: Network, steps: Steps, training_steps: int | None) -> Measure
     counts sequences, which have several numbers each.
     """
     tokens = exam_of(network, ONE_VARIABLE).tokens
-    accuracy = float(probe_l1_var_from_num(network.stack_at(steps[0]), tokens, training_steps))
+    accuracy = float(probe_l1_var_from_num(network.stack_at(steps[0]), tokens, [training_steps]))
     n_tested = network.n - int(TRAIN_SHARE * network.n)
     return Measured.share(round(accuracy * n_tested), n_tested, "sequences")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SETS, TRAINED_SETS
-from assignadd.ledger.claim import Claim, PopulationMeasure, Reading, SeedMeasure
+from assignadd.ledger.claim import Claim, Reading, SeedMeasure
 from assignadd.paper.binding.claims import PATTERNS
 from assignadd.paper.dynamics.claims import skill_delay
 from assignadd.paper.generalisation.claims import (
@@ -177,7 +177,7 @@ ABOUT_A_FIFTH = Between(0.175, 0.225)
 
 
 @lru_cache(maxsize=32)
-def sweep_threshold(populations: Populations, sweep: str, test: str, only_binding: bool) -> Measured | None:
+def sweep_threshold(populations: Populations, sweep: str, test: str, only_binding: bool = False) -> Measured | None:
     """The setting of a sweep (`fraction` or `two_var`) from which on seeds reach 95 % on a test at the end.
 
     It is fitted to the shares of successful seeds (`stats.threshold`) among all seeds, or with `only_binding` among
@@ -193,11 +193,6 @@ def sweep_threshold(populations: Populations, sweep: str, test: str, only_bindin
     return threshold(settings, accuracy >= SUCCESS, counted)  # NaN is no success
 
 
-def threshold_of(sweep: str, test: str, only_binding: bool = False) -> PopulationMeasure:
-    """The measure of `sweep_threshold` for one sweep and one test."""
-    return lambda populations: sweep_threshold(populations, sweep, test, only_binding)
-
-
 AMONG_BINDING = "Among the networks that bind."
 THRESHOLD = (
     f"The threshold is where the share of successful seeds ({100 * SUCCESS:.0f} % on the final test) is half of its "
@@ -207,15 +202,15 @@ DATA_NEEDED = (
     Claim("pair-threshold", "generalization_combined",
           "Held-out literal sums are learned from no less than a quarter of all pairs in training.",
           "at least f = 0.25", rule=AT_LEAST_A_QUARTER, comment=THRESHOLD, sweep="fraction",
-          population_measure=threshold_of("fraction", "0-var held out"),
+          population_measure=partial(sweep_threshold, sweep="fraction", test="0-var held out"),
           readings=(Reading("binding", AMONG_BINDING, AT_LEAST_A_QUARTER,
-                            threshold_of("fraction", "0-var held out", only_binding=True)),)),
+                            partial(sweep_threshold, sweep="fraction", test="0-var held out", only_binding=True)),)),
     Claim("two-var-threshold", "generalization_combined",
           "Two-variable sums are learned from about one two-variable sequence for five literal ones.",
           "r about 0.2", rule=ABOUT_A_FIFTH, comment=THRESHOLD, sweep="two_var",
-          population_measure=threshold_of("two_var", "2-var test"),
+          population_measure=partial(sweep_threshold, sweep="two_var", test="2-var test"),
           readings=(Reading("binding", AMONG_BINDING, ABOUT_A_FIFTH,
-                            threshold_of("two_var", "2-var test", only_binding=True)),)),
+                            partial(sweep_threshold, sweep="two_var", test="2-var test", only_binding=True)),)),
 )  # fmt: skip
 
 POPULATION = (*INITIALISATIONS, *ORDER, *DATA_NEEDED)
