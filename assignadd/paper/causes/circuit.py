@@ -64,70 +64,52 @@ class Kept:
     """Whether MLP2 also reads the residual of `=` from before layer 2, and the unembedding that from before MLP2."""
 
 
-class Blocks:
-    """Masks of the parts of the circuit that the paper names, over the C = K + T rows of the tables.
+def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
+    """What is kept in each row of the results, by the row's name; `frequencies` are the network's.
 
-    A group of rows is a mask (C,); a block is one of scores, (query row, key row): (C, C) in layer 1, (C + 2, 2C) in
-    layer 2, whose rows and columns are those of `Kept.qk2`.
+    Every part that the paper names is a mask: a group of rows of the tables (C,), or a block of scores, whose rows are
+    queries and whose columns are keys.
     """
+    vocabulary = Vocabulary(task)
+    K = vocabulary.size  # the first K rows are tokens, the others positions
+    C = K + task.length
 
-    def __init__(self, task: Task):
-        """The groups, the blocks of QK1 by their names in the results, and the identity block of QK2."""
-        vocabulary = Vocabulary(task)
-        K = vocabulary.size  # the first K rows are tokens, the others positions
-        self.C = K + task.length
-        self.none = self.rows([])
-        self.numbers = self.rows(vocabulary.numbers)
-        self.variables = self.rows(vocabulary.variables)
-        self.slots = self.rows(K + slot for slot in operand_slots(task))
-        prefix = self.rows(range(K, K + task.prefix))
-        equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position
-        self.qk1 = {
-            QK1_EQUALS: equals[:, None] & self.slots,
-            QK1_NUMBERS: self.numbers[:, None] & self.variables,
-            QK1_VARIABLES: prefix[:, None] & self.variables,
-            QK1_POSITIONS: prefix[:, None] & prefix,
-        }
-        self.qk1_named = torch.stack(list(self.qk1.values())).any(0)  # all four blocks
-        # Copied variables alone: no query of the token `=` or of the last position, and no key of an embedding.
-        copied_queries = torch.cat([self.variables, torch.tensor([False, False])])  # (C + 2,)
-        copied_keys = torch.cat([self.none, self.variables])  # (2C,)
-        self.identity = copied_queries[:, None] & copied_keys
-
-    def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
+    def rows(indices: Iterable[int]) -> Bool[Tensor, " C"]:
         """A mask of the table rows with these indices."""
-        mask = torch.zeros(self.C, dtype=torch.bool)
+        mask = torch.zeros(C, dtype=torch.bool)
         mask[list(indices)] = True
         return mask
 
-    def literals(self, of_token: bool) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
-        """Section 7's block of QK2: slots and numbers as keys of the last position and, if `of_token`, of `=`."""
-        queries = torch.cat([self.none, torch.tensor([of_token, True])])  # (C + 2,): of the token, and of the position
-        keys = torch.cat([self.slots | self.numbers, self.none])  # (2C,): embeddings alone
-        return queries[:, None] & keys
-
-    def everything(self, n_frequencies: int) -> Kept:
-        """The whole network."""
-        ones = partial(torch.ones, dtype=torch.bool)  # masks that keep all entries
-        C = self.C
-        return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
-
-
-def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[str, Kept]:
-    """What is kept in each row of the results, by the row's name; `frequencies` are the network's."""
-    blocks = Blocks(task)
-    whole = blocks.everything(len(frequencies))
-    number_outputs = torch.cat([blocks.numbers, blocks.none])
-    section_5 = Kept(blocks.qk1_named, blocks.variables, blocks.identity, number_outputs, frequencies, residual=False)
+    none, numbers, variables = rows([]), rows(vocabulary.numbers), rows(vocabulary.variables)
+    slots = rows(K + slot for slot in operand_slots(task))
+    prefix = rows(range(K, K + task.prefix))
+    equals = rows((vocabulary.equals, C - 1))  # the token and its position
+    qk1_blocks = {
+        QK1_EQUALS: equals[:, None] & slots,
+        QK1_NUMBERS: numbers[:, None] & variables,
+        QK1_VARIABLES: prefix[:, None] & variables,
+        QK1_POSITIONS: prefix[:, None] & prefix,
+    }
+    qk1 = torch.stack(list(qk1_blocks.values())).any(0)  # all four blocks
+    # Queries of layer 2 are what layer 1 wrote, the token `=`, and the last position; keys are embeddings, and what
+    # layer 1 wrote. The identity block has copied variables alone. Section 7's has slots and numbers as keys.
+    of_copies = torch.cat([variables, torch.tensor([False, False])])  # (C + 2,), as the next two
+    of_position = torch.cat([none, torch.tensor([False, True])])
+    of_token_and_position = torch.cat([none, torch.tensor([True, True])])
+    identity = of_copies[:, None] & torch.cat([none, variables])
+    literals = torch.cat([slots | numbers, none])  # (2C,)
+    ones = partial(torch.ones, dtype=torch.bool)  # masks that keep all entries
+    whole = Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), torch.ones_like(frequencies))
+    section_5 = Kept(qk1, variables, identity, torch.cat([numbers, none]), frequencies, residual=False)
     return {
         WHOLE: whole,
         SECTION_5: section_5,
-        SECTION_7: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=False)),
-        SECTION_7_EQUALS: replace(section_5, qk2=blocks.identity | blocks.literals(of_token=True)),
+        SECTION_7: replace(section_5, qk2=identity | of_position[:, None] & literals),
+        SECTION_7_EQUALS: replace(section_5, qk2=identity | of_token_and_position[:, None] & literals),
         # OV2 keeps every row, but of numbers only the other frequencies.
-        COMPLEMENT: Kept(~blocks.qk1_named, ~blocks.variables, ~blocks.identity, whole.ov2, ~frequencies),
-        **{name: replace(whole, qk1=~block) for name, block in blocks.qk1.items()},
-        QK2_IDENTITY: replace(whole, qk2=~blocks.identity),
+        COMPLEMENT: Kept(~qk1, ~variables, ~identity, whole.ov2, ~frequencies),
+        **{name: replace(whole, qk1=~block) for name, block in qk1_blocks.items()},
+        QK2_IDENTITY: replace(whole, qk2=~identity),
     }
 
 

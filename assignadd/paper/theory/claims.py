@@ -168,52 +168,40 @@ def _accuracy(
 
 def _on_the_assumptions(s: Setting) -> list[Record]:
     """The records on what the appendix says of the attention at W_0."""
-    return [_attention_to_constant(s), _attention_to_pads(s), _remainder_with_pads(s)]
-
-
-def _attention_to_constant(s: Setting) -> Record:
-    """The record on the attention to the constant operand at W_0: the least over all numbers of assignments."""
     most = composition.most_assignments(s)
     # The second operand, the constant, is at the paper's position T - 1, which is T - 2 counted from 0.
     of_constant = [float(composition.attention_with(s, W_0(s), n)[s.T - 2]) for n in range(1, most + 1)]
-    return _exact("w0-attention",
-        "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
-        'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
-        'chosen appropriately"',
-        value=min(of_constant), holds=min(of_constant) > 0.5,
-        rule="more than half of the attention is on the constant operand for every number of assignments at this "
-        "beta",
-        comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
-        f"assignments in context ({s.rho_1:.2f} with one).",
-    )  # fmt: skip
-
-
-def _attention_to_pads(s: Setting) -> Record:
-    """The record on the power of T with which T sigma_pad grows; sigma_pad, the attention to a PAD, is rho_3."""
-    at_T_16 = replace(s, T=16, beta=None)  # None: beta = log T
-    at_T_256 = replace(s, T=256, beta=None)
-    growth = math.log(16 * at_T_16.rho_3 / (256 * at_T_256.rho_3)) / math.log(16 / 256)
-    return _exact("pads-theta",
-        "At W_0 every position but T-1 has attention of order 1/T.",
-        "sigma_t = Theta(1/T) for all t other than T-1",
-        value=growth, holds=abs(growth) < 0.1,
-        rule="the exponent is within 0.1 of 0, which it is for Theta(1/T)",
-        comment="Growth exponent of T sigma_pad from T = 16 to T = 256.",
-    )  # fmt: skip
-
-
-def _remainder_with_pads(s: Setting) -> Record:
-    """The record on the remainder of the theorem with e^beta = sqrt T: then the attention to PADs is of order 1/T."""
+    # sigma_pad, the attention to a PAD, is rho_3. With beta = None beta is log T.
+    pad_at_T_16 = replace(s, T=16, beta=None).rho_3
+    pad_at_T_256 = replace(s, T=256, beta=None).rho_3
+    growth = math.log(16 * pad_at_T_16 / (256 * pad_at_T_256)) / math.log(16 / 256)
+    # With e^beta = sqrt T the attention to PADs is of order 1/T.
     N = max(*theorem.GRID[0], s.V)  # the largest of the grid, or V, which is at most N
     at_T_64 = theorem.check(Setting(N, 64, s.V, alpha=1e-6, beta=math.log(64) / 2))
     at_T_1024 = theorem.check(Setting(N, 1024, s.V, alpha=1e-6, beta=math.log(1024) / 2))
-    return _exact("pads-literal",
-        "The remainder is small where PADs do have attention of order 1/T.",
-        "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
-        value=at_T_1024.remainder, holds=at_T_1024.remainder < at_T_64.remainder / 2,
-        rule="it is less than half as large at T = 1024 as at T = 64",
-        comment=f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64.",
-    )  # fmt: skip
+    return [
+        _exact("w0-attention",
+            "With a suitable beta, W_0 makes `=` attend mostly to the constant operand.",
+            'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
+            'chosen appropriately"',
+            value=min(of_constant), holds=min(of_constant) > 0.5,
+            rule="more than half of the attention is on the constant operand for every number of assignments at this "
+            "beta",
+            comment=f"Attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} "
+            f"assignments in context ({s.rho_1:.2f} with one)."),
+        _exact("pads-theta",
+            "At W_0 every position but T-1 has attention of order 1/T.",
+            "sigma_t = Theta(1/T) for all t other than T-1",
+            value=growth, holds=abs(growth) < 0.1,
+            rule="the exponent is within 0.1 of 0, which it is for Theta(1/T)",
+            comment="Growth exponent of T sigma_pad from T = 16 to T = 256."),
+        _exact("pads-literal",
+            "The remainder is small where PADs do have attention of order 1/T.",
+            "O(V (1/N + 1/T + T alpha)) under sigma_t = Theta(1/T)",
+            value=at_T_1024.remainder, holds=at_T_1024.remainder < at_T_64.remainder / 2,
+            rule="it is less than half as large at T = 1024 as at T = 64",
+            comment=f"Remainder for e^beta = sqrt T at T = 1024, V = {s.V}; {at_T_64.remainder:.3g} at T = 64."),
+    ]  # fmt: skip
 
 
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without

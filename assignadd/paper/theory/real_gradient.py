@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from assignadd.config import Config
 from assignadd.dynamics.trajectory import binds
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import PAPER_NEEDS, require
@@ -38,12 +37,6 @@ SPIKE_THRESHOLD = 0.87
 DIRECTIONS = 200  # number of permuted directions
 SEQUENCES = 2048  # for the gradient
 MOST_STEPS = 48  # checkpoints that are looked at
-
-
-def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
-    """`n` one-variable sequences as a model is trained on; `seen` has the pairs that training may add, (N, N)."""
-    seed = config.seed.data or 0
-    return Sampler([config.task], seen[None], [seed], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:
@@ -181,5 +174,6 @@ def theory_gradient_of(network: Network) -> TheoryGradient | None:
     steps = informative_steps(network.steps, network.rows)
     if len(steps) < 2 or network.config.task.n_vars < 2:
         return None
-    batch = one_variable_batch(network.config, network.seen, SEQUENCES)
+    sampler = Sampler([network.config.task], network.seen[None], [network.config.seed.data or 0], ONE_VARIABLE)
+    batch = sampler.sample(EvalSteps.EXAMS.start, SEQUENCES)
     return theory_gradient(network.checkpoints(steps), steps, batch)

@@ -21,7 +21,6 @@ from assignadd.paper.causes.circuit import (
     SECTION_7,
     SECTION_7_EQUALS,
     WHOLE,
-    Blocks,
     circuit_alone,
     kept_logits,
     variants,
@@ -30,7 +29,9 @@ from assignadd.runs.folder import Run, shipped
 from assignadd.task.vocabulary import Vocabulary
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
-BLOCKS, K = Blocks(TASK), Vocabulary(TASK).size
+K = Vocabulary(TASK).size
+C = K + TASK.length
+ROWS = variants(TASK, torch.ones(5, dtype=torch.bool))
 STACK, TOKENS = random_stack(1), tokens()
 
 
@@ -39,11 +40,11 @@ def test_everything_kept_is_the_network():
 
 
 def changed(**changes):
-    return kept_logits(STACK, TOKENS[0], dataclasses.replace(BLOCKS.everything(5), **changes))
+    return kept_logits(STACK, TOKENS[0], dataclasses.replace(ROWS[WHOLE], **changes))
 
 
 def test_removing_a_table_equals_setting_its_weights_to_zero():
-    C, none = BLOCKS.C, torch.zeros
+    none = torch.zeros
     for change, names in (
         ({"qk1": none(C, C, dtype=torch.bool)}, ["blocks.0.attn.W_Q"]),
         ({"ov1": none(C, dtype=torch.bool)}, ["blocks.0.attn.W_V"]),
@@ -73,22 +74,21 @@ def test_frequencies_of_what_numbers_bring():
 
 def test_blocks_are_the_papers():
     slots, equals = (K + 7, K + 8), (TASK.modulus + 1, K + 9)
-    assert BLOCKS.qk1[QK1_EQUALS].nonzero().tolist() == [[q, k] for q in equals for k in slots]
-    assert BLOCKS.qk1[QK1_NUMBERS].sum() == 11 * 5 and BLOCKS.qk1[QK1_VARIABLES].sum() == 6 * 5
-    assert BLOCKS.qk1[QK1_POSITIONS].sum() == 36 and BLOCKS.qk1_named.sum() == 4 + 55 + 30 + 36
-    C, letters = BLOCKS.C, range(TASK.modulus + 3, K)
+    blocks = {name: ~ROWS[name].qk1 for name in (QK1_EQUALS, QK1_NUMBERS, QK1_VARIABLES, QK1_POSITIONS)}
+    assert blocks[QK1_EQUALS].nonzero().tolist() == [[q, k] for q in equals for k in slots]
+    assert blocks[QK1_NUMBERS].sum() == 11 * 5 and blocks[QK1_VARIABLES].sum() == 6 * 5
+    assert blocks[QK1_POSITIONS].sum() == 36 and ROWS[SECTION_5].qk1.sum() == 4 + 55 + 30 + 36
+    letters = range(TASK.modulus + 3, K)
     identity = [[query, C + key] for query in letters for key in letters]
-    assert BLOCKS.identity.nonzero().tolist() == identity
+    assert ROWS[SECTION_5].qk2.nonzero().tolist() == identity
     # W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T
     keys = [*range(TASK.modulus), *slots]
-    rows = variants(TASK, torch.ones(5, dtype=torch.bool))
     for name, queries in ((SECTION_7, [C + 1]), (SECTION_7_EQUALS, [C, C + 1])):  # the last position, the token `=`
-        assert rows[name].qk2.nonzero().tolist() == identity + [[query, key] for query in queries for key in keys]
+        assert ROWS[name].qk2.nonzero().tolist() == identity + [[query, key] for query in queries for key in keys]
 
 
 def test_scores_of_the_token_equals_and_of_its_position_are_separate():
     """Layer 2's scores without the last position's row are those of a network whose query lacks its embedding."""
-    C = BLOCKS.C
     for row, weight, index in ((C, "embed.W_E", TASK.modulus + 1), (C + 1, "pos_embed.W_pos", TASK.length - 1)):
         mask = torch.ones(C + 2, 2 * C, dtype=torch.bool)
         mask[row] = False

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member, Model, Numerics, UserError
+from assignadd.measures.sequences import sequences
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
@@ -17,7 +18,7 @@ CONFIG = replace(PRESETS["smoke"], numerics=Numerics(dtype="float64"))
 
 
 def batch_of(config: Config, n: int):
-    return tg.one_variable_batch(Member(0).config(config), pair_split(config.task, 0), n)
+    return sequences([Member(0).config(config)], pair_split(config.task, 0)[None], 1, n)
 
 
 def reference_loss(stack: Stack, batch) -> float:
