@@ -97,7 +97,12 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     sequence = examples.fitted(text, task)
     assert sequence is not None, "every task has sums with one variable"
     tokens = torch.tensor([sequence])
-    to_operands, to_previous, to_values = _expected_edges(task, tokens)
+    role = roles(task, tokens)
+    numbers = role.assigned[0].nonzero()[:, 0].numpy()
+    to_operands, to_previous, to_values = np.zeros((3, len(sequence), len(sequence)), dtype=bool)
+    to_operands[-1, list(operand_slots(task))] = True
+    to_previous[numbers, numbers - 1] = True
+    to_values[-1, role.value_positions[0].numpy()] = True
     expected = {1: to_operands | to_previous, model.n_layers: to_values}  # by layer
     hooks = [f"blocks.{layer - 1}.attn.hook_pattern" for layer in expected]  # hooks count from 0
     _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens.to(stack.flat.device), names_filter=hooks)
@@ -110,21 +115,6 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     shown = np.stack(patterns)  # (2, T, T)
     shown[:, *np.triu_indices(len(sequence), 1)] = np.nan  # keys after the query
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
-
-
-def _expected_edges(task: Task, tokens: torch.Tensor) -> np.ndarray:
-    """The edges that the paper expects in one sequence, (1, T): `to_operands`, `to_previous`, `to_values`, (3, T, T).
-
-    They are masks over query and key, explained in `AttentionData`.
-    """
-    T = tokens.shape[1]
-    role = roles(task, tokens)
-    numbers = role.assigned[0].nonzero()[:, 0].numpy()
-    edges = np.zeros((3, T, T), dtype=bool)
-    edges[0, T - 1, list(operand_slots(task))] = True
-    edges[1, numbers, numbers - 1] = True
-    edges[2, T - 1, role.value_positions[0].numpy()] = True
-    return edges
 
 
 def draw_attention(data: AttentionData, figure: Figure) -> None:

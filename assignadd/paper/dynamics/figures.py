@@ -12,7 +12,6 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.config import Task
 from assignadd.dynamics.curves import Spike
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.trajectory import checkpoints_around, curves_of, late_variable_of, phases_of, trajectory_of
@@ -36,9 +35,6 @@ from assignadd.palette import BLUE, GREY, INK, RED, SPIKE, VERMILION
 from assignadd.paper.binding.figures import attention_data, draw_pattern, draw_variable_scores, n_matching
 from assignadd.paper.dynamics.spikes import around_late_spike
 from assignadd.task import examples
-from assignadd.task.positions import operand_slots
-from assignadd.task.text import render_tokens
-from assignadd.task.vocabulary import Vocabulary
 
 # The measures that figure `progress_measures` shows, by name without the number of variables.
 SHOWN = {column.family: column for column in MEASURES if column.panel}
@@ -108,6 +104,10 @@ def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
+# The sequence of figure `attention` with c instead of b, which the paper and the presets ban from a slot.
+SUM_WITH_C = examples.ATTENTION.replace("b", "c")
+
+
 @dataclass(frozen=True)
 class EarlyData(FigureData):
     steps: np.ndarray  # (2,): before, after
@@ -121,33 +121,19 @@ class EarlyData(FigureData):
 def early_data(network: Network) -> EarlyData | Absent:
     """Attention and scores at the last checkpoint before the first spike and the first after it; else why not."""
     spike = phases_of(network).first_spike
-    task = network.config.task
     if spike is None:
         return Absent(f"seed {network.seed}: no first spike\n{phases_of(network).summary}")
     steps = checkpoints_around(network.steps, spike)
-    text = render_tokens(allowed_example(task), task)
-    before = attention_data(network.stack_at(steps[0]), text)
-    after = attention_data(network.stack_at(steps[1]), text)
+    before = attention_data(network.stack_at(steps[0]), SUM_WITH_C)
+    after = attention_data(network.stack_at(steps[1]), SUM_WITH_C)
     return EarlyData(
         steps=np.array(steps),
         tokens=before.tokens,
         attention=np.stack([before.patterns[0], after.patterns[0]]),  # of layer 1
         to_operands=before.to_operands,
         variables=qk2_ov1_var_scores(network.checkpoints(steps)).numpy(force=True),
-        letters=list(task.variables),
+        letters=list(network.config.task.variables),
     )
-
-
-def allowed_example(task: Task) -> list[int]:
-    """The tokens of figure `attention`'s sequence, with a variable that no slot bans if the task has one."""
-    tokens = examples.fitted(examples.ATTENTION, task)
-    vocabulary = Vocabulary(task)
-    assert tokens is not None, "a network with a first spike has sums with one variable"
-    variable = vocabulary.name(tokens[operand_slots(task)[0]])
-    never_banned = [letter for letter in task.variables if letter not in task.banned_first + task.banned_second]
-    if variable in never_banned or not never_banned:
-        return tokens
-    return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(never_banned[0]))
 
 
 def draw_early(data: EarlyData, figure: Figure) -> None:
