@@ -29,10 +29,7 @@ class Onset:
 
 
 def steps_between(first: Onset | None, second: Onset | None, steps: np.ndarray) -> Measured | None:
-    """Steps from the first onset (the last of `steps` if it never came) to the second; None if the second never came.
-
-    The interval has the least and the most that noise and the distance of evaluations allow.
-    """
+    """Steps from the first onset (the last of `steps` if it never came) to the second; None if that never came."""
     if second is None:
         return None
     end = int(steps[-1])
@@ -94,10 +91,7 @@ NORMAL = 1.4826  # the standard deviation of normal noise, divided by its median
 
 @dataclass(frozen=True)
 class Spike:
-    """A visible rise from a plateau at the level `low` to one at `high`, which is higher than all before it.
-
-    The other fields are steps.
-    """
+    """A visible rise from a plateau at `low` to one at `high`, higher than all before; the other fields are steps."""
 
     before: int  # the last evaluation before the steepest step of the rise
     after: int  # the first evaluation after the steepest step

@@ -121,10 +121,7 @@ def end_accuracies_of(network: Network) -> dict[str, Accuracy]:
 
 @per_network(slow=True)
 def banned_slot_accuracy(network: Network) -> Accuracy | None:
-    """The accuracies at the last checkpoints on one-variable sums of any numbers with the variable in a banned slot.
-
-    None if the task has no such sums.
-    """
+    """The accuracies at the end on one-variable sums with the variable in a banned slot; None without such sums."""
     try:
         return end_accuracies(network, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
     except EmptySetError:

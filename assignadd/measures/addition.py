@@ -128,10 +128,7 @@ def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M F"]:
 
 
 def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."]:
-    """The power of each frequency: that of its cosine plus that of its sine.
-
-    `power` is that of the rows of the basis but the first, which is the constant.
-    """
+    """The power of each frequency, that of cosine plus sine; `power` is that of the basis without its constant."""
     N = power.shape[1] + 1
     frequency = basis_frequencies(N)[1:].to(power.device)
     by_frequency = power.new_zeros(len(power), N // 2, *power.shape[2:])  # frequency k in entry k - 1
@@ -171,10 +168,7 @@ def circuit_waves(stack: Stack) -> Waves:
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
-    """The last MLP's mean preactivations for all pairs (n, m), over three sequences with 0, 1 and 2 variables.
-
-    Apart from the pair the sequences are as in training.
-    """
+    """The last MLP's mean preactivations for all pairs, over three sequences as in training, of every type."""
     task, N = stack.config.task, stack.config.task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)  # (N^2, 2)
     total = stack.flat.new_zeros(())  # (M, N^2, h) after the first addition

@@ -188,10 +188,7 @@ def column_label(column: str) -> str:
 
 
 class ProgressMeasures:
-    """All measures, on fixed sequences of each model's split, or of one split for all models.
-
-    There are `n` sequences of each type, and `per_variable` for each variable in each slot.
-    """
+    """All measures, on fixed sequences of each model: `n` of each type, `per_variable` of each variable and slot."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
         self.routing = AttentionRates(configs, seen, configs[0].task.variable_counts, n, masses=True)

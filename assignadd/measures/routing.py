@@ -154,10 +154,7 @@ def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#
 
 @needs(SECOND_LAYER)
 def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
-    """Share of sequences in which the value of one operand is among the top two keys of `=` in layer 2 (section 6).
-
-    It is that of the best head. `slot` is 0 for the first operand, 1 for the second.
-    """
+    """Share of sequences with the value of operand `slot` (0 or 1) among the top two keys of `=` in layer 2."""
     from_equals = trace_of(stack, tokens).attention(2)[..., -1, :]  # (M, B, heads, T)
     top_keys = from_equals.topk(2, -1).indices  # (M, B, heads, 2)
     value_position = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)

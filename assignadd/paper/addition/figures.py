@@ -56,12 +56,7 @@ class CosineSimData(FigureData):
 def cosine_sim_data(
     across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
 ) -> CosineSimData:
-    """The cosines of the first model, for both panels.
-
-    (a) compares the residuals of two sequences. `across` has these cosines for every pair of types, by the numbers of
-    variables in the sums of both sequences; `template` has them for one fixed context. (b) compares residuals and
-    attention outputs with OV2(a) + OV2(b); `against` has these by the number of variables.
-    """
+    """The first model's cosines: (a) of two sequences of different type, and (b) of vectors with OV2(a) + OV2(b)."""
     a_rows = {f"{VARIABLES[x]} and {VARIABLES[y]}": matching for (x, y), matching in across.items()}
     a_rows["one template"] = template
     residuals = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}

@@ -57,10 +57,7 @@ class AgainstOV2(NamedTuple):
 def random_contexts(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int
 ) -> dict[int, Int[Tensor, "M {n} T"]]:
-    """For each number of variables, 0, 1 and 2, `n` sequences of each model.
-
-    The claim is about any sequence, so variables are in any slot, banned or not.
-    """
+    """`n` sequences of each model by number of variables; these are in any slot, as the claim is about any sequence."""
     without_bans = [replace(config, task=replace(config.task, banned_first="", banned_second="")) for config in configs]
     return {n_vars: sequences(without_bans, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
 

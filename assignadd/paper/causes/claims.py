@@ -73,10 +73,7 @@ def faithfulness_in_words(network: Network, row: str) -> str:
 
 
 def lowest_accuracy(network: Network, row: str, n_vars: int) -> Measured | None:
-    """The lowest accuracy on any set with `n_vars` variables, with the parts alone that `row` names as kept.
-
-    None without such a set.
-    """
+    """The lowest accuracy on any set with `n_vars` variables, with only the parts that `row` keeps."""
     alone = circuit.circuit_alone_of(network)
     counts = alone.correct_in(row)[alone.with_variables(n_vars)].sum(1)  # of right answers, for each of these sets
     return Measured.share(int(counts.min()), alone.n, SEQUENCES) if len(counts) else None

@@ -54,11 +54,7 @@ def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
 
 
 def along_spike(spike_name: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
-    """A claim's measure: `measure(network, spike, *arguments)`, or None if training has no such spike.
-
-    `spike_name` is `first_spike` or `second_spike`, as in `Phases`. Like every measure of `along`, it needs several
-    evaluations, and the record names all of them.
-    """
+    """A claim's measure along training: `measure(network, spike, *arguments)`; None without this spike of `Phases`."""
 
     def measured_at_spike(network: Network) -> Measured | None:
         spike: Spike | None = getattr(phases_of(network), spike_name)
@@ -233,10 +229,7 @@ def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
 
 
 def pattern_stays(network: Network, steps: Steps, pattern: str) -> Measured | None:
-    """The share of these checkpoints at which the rate of an attention pattern is from 80 to 99 %.
-
-    The rate is the mean of those on sums with one and with two variables. None for a task without sums of two.
-    """
+    """The share of these checkpoints with a rate of 80 to 99 %, the mean of sums with one and with two variables."""
     if len(network.types) <= 2:
         return None
     one_variable = trajectory_at(network, f"{pattern} (1-var)", steps)

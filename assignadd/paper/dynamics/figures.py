@@ -73,10 +73,7 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
 
 
 def draw_progress_measures(data: ProgressMeasuresData, figure: Figure) -> None:
-    """Draws measures of adding and copying above and of routing below, with a line where each phase ends.
-
-    Variants of ours are thin, and a band is the range over the types of sequences.
-    """
+    """Draws measures of adding and copying above and of routing below, with a line where each phase ends."""
     upper, lower = figure.subplots(2, 1, sharex=True)
     first_step = data.steps[data.steps > 0].min(initial=data.steps[-1])  # 0 if there is no other step
     linear_to = 10.0 ** np.floor(np.log10(max(1, first_step)))  # so that step 0 is on the axis
@@ -137,10 +134,7 @@ def early_data(network: Network) -> EarlyData | Absent:
 
 
 def draw_early(data: EarlyData, figure: Figure) -> None:
-    """Draws attention above and scores between variables below, before the spike on the left and after it right.
-
-    The attention of `=` to the operands is boxed, and written into the corner that a causal pattern leaves empty.
-    """
+    """Draws attention above and scores between variables below, before the spike on the left and after it right."""
     upper, lower = figure.subplots(2, 2, height_ratios=(1.12, 1))
     largest = float(np.abs(data.variables).max())
     for i, when in enumerate(("before", "after")):

@@ -63,10 +63,7 @@ def duration(network: Network, spike: Spike) -> Measured:
 
 
 def share_within(network: Network, spike: Spike) -> Measured | None:
-    """The share of the spike's rise that falls between the evaluations around its steepest step.
-
-    None if these evaluations are over 100 steps apart.
-    """
+    """The share of the spike's rise between the evaluations around its steepest step; None if over 100 steps apart."""
     if spike.after - spike.before > WITHIN:
         return None
     jump = rise_of_mean(network, spike, BINDING_SETS)
@@ -136,10 +133,7 @@ def margins_grown(network: Network, steps: Steps) -> Measured:
 
 
 def margin_of_final(network: Network, steps: Steps, when: int) -> Measured | None:
-    """The mean QK2 margin of all variables just before or after the spike, as a share of that at the end of training.
-
-    `when` is BEFORE or AFTER. None where the margin at the end is not positive.
-    """
+    """The mean QK2 margin BEFORE or AFTER the spike as a share of that at the end; None if that is not positive."""
     margin = float(qk2_ov1_var_margin(network.stack_at(steps[when])).mean())
     final = float(qk2_ov1_var_margin(network.stack).mean())
     return Measured.exactly(margin / final, network.config.task.n_vars, "variables") if final > 0 else None
@@ -201,10 +195,7 @@ FIRST_SPIKE = (
 
 
 def accuracy_around(network: Network, set_name: str, spike: Spike, when: int) -> Measured:
-    """Accuracy on one set, pooled over the evaluations of the 1,000 steps before or after a spike.
-
-    `when` is BEFORE or AFTER.
-    """
+    """Accuracy on one set, pooled over the evaluations of the 1,000 steps BEFORE or AFTER a spike."""
     curves = curves_of(network)
     first_step = spike.begin - LASTING + 1 if when == BEFORE else spike.end
     is_near = (curves.steps >= first_step) & (curves.steps < first_step + LASTING)
@@ -224,10 +215,7 @@ def largest_rise_elsewhere(network: Network, spike: Spike) -> Measured | None:
 
 
 def banned_minus_trained(network: Network, spike: Spike) -> Measured | None:
-    """The lowest difference, after the spike, of the accuracy on a set with banned slots from that on trained sums.
-
-    The trained sums have as many variables as the set. None for a task without banned slots.
-    """
+    """The lowest accuracy after the spike on a set with banned slots, minus trained sums with as many variables."""
     differences = []
     for evalset in EVAL_SETS:
         if evalset.n_banned and evalset.name in curves_of(network).accuracy:
@@ -309,10 +297,7 @@ def lowest_of_others(network: Network, steps: Steps) -> Measured | None:
 
 
 def attended_before(network: Network, steps: Steps, n_vars: int) -> Measured | None:
-    """The share of sums in which the late variable's value is among the top two keys of `=` in layer 2.
-
-    Measured before its spike. The sums have `n_vars` variables; None where the task has no such sums.
-    """
+    """Before its spike, the share of sums with the late variable's value among the top two keys of `=` in layer 2."""
     if n_vars > network.config.task.max_assignments:
         return None
     tokens = exam_of(network, replace(sums_with_late(network), n_vars=n_vars)).tokens

@@ -164,10 +164,7 @@ def _draw_final(data: CensusData, ax: Axes) -> None:
 
 
 def _draw_late(data: CensusData, ax: Axes) -> None:
-    """Draws a bar for each variable and slot that comes last, as long as the number of its seeds.
-
-    Banned ones come first, then the most frequent, at most ten.
-    """
+    """Draws a bar for each variable and slot that comes last, with its number of seeds: banned ones first."""
     counts = Counter(data.late)
     names = sorted(counts, key=lambda name: (name not in data.banned, -counts[name], name))[:10]
     colors = [ORANGE if name in data.banned else GREY for name in names]

@@ -36,10 +36,7 @@ def binds(seed: SeedCurves) -> Measured:
 
 
 def lowest_of(measure: Callable[[SeedCurves, str], Measured], names: Sequence[str]) -> SeedMeasure:
-    """The measure of the lowest `measure(seed, name)` over these columns; it is None where a seed lacks one of them.
-
-    Its interval is that of `stats.lowest`: a seed is over a threshold where every column's interval is.
-    """
+    """The measure of the lowest `measure(seed, name)` over these columns; it is None where a seed lacks one of them."""
 
     def lowest_of_columns(seed: SeedCurves) -> Measured | None:
         if not all(seed.has(name) for name in names):
@@ -67,10 +64,7 @@ def without_noise(seed: SeedCurves, name: str) -> Measured:
 
 
 def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
-    """The accuracy that a seed achieves on held-out doubles n + n of literals, with the interval over these pairs.
-
-    None for a seed that holds none out, or was not tested on them.
-    """
+    """The accuracy of a seed on held-out doubles of literals, the interval over these; None if it was not tested."""
     if seed.n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
     at_last_evaluations, _ = seed.along_the_end(DOUBLES.name)

@@ -264,11 +264,7 @@ def training_results(gradient: TheoryGradient | None) -> dict[str, TrainingResul
 
 
 def _against_permuted(mean: Alignment, subject: str) -> TrainingResult:
-    """Whether a mean cosine with the memory is above 95 % of the mean cosines with the permuted directions.
-
-    `mean` has both kinds of cosines, each the mean over checkpoints. `subject`, such as "Mean cosine, the last quarter
-    of the steps", begins the details.
-    """
+    """Whether a mean cosine with the memory is above 95 % of those with permuted directions, and details in words."""
     limit = float(mean.permuted.quantile(0.95))
     cosine = float(mean.memory)
     detail = f"{subject}; permuted {float(mean.permuted.mean()):+.3f} (95 % below {limit:+.3f})"
@@ -276,10 +272,7 @@ def _against_permuted(mean: Alignment, subject: str) -> TrainingResult:
 
 
 def training_records(networks: Sequence[Network]) -> list[Record]:
-    """The statements about training, over these networks.
-
-    The theory only predicts how binding is learned, so networks that did not learn it are left out.
-    """
+    """The statements about training, over the networks that bind: the theory only predicts how binding is learned."""
     lacks = {network: lacking(network.config, *PAPER_NEEDS) for network in networks}  # in words; "" if it has all
     if networks and all(lacks.values()):
         comment = f"Not defined for this architecture: it {lacks[networks[0]]}."
@@ -293,10 +286,7 @@ def training_records(networks: Sequence[Network]) -> list[Record]:
 
 
 def _over_networks(name: str, results: Mapping[Network, TrainingResult]) -> Record:
-    """The record of one statement about training: the median over these networks, with an interval if there are six.
-
-    `results` has the result of each network; without any, the record says that the statement cannot be tested.
-    """
+    """The record of one statement about training: the median over these networks, with an interval if there are six."""
     claim, paper, rule = TRAINING[name]
     record = Record(
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, rule=rule, unit="networks", comment=CANNOT,

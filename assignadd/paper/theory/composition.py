@@ -55,10 +55,7 @@ def attention_with(s: Setting, W: Tensor, K: int) -> Tensor:
 
 
 def accuracy(s: Setting, W: Tensor, K: int, draws: int = DRAWS) -> Measured:
-    """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect.
-
-    The 95 % interval is over the sequences drawn.
-    """
+    """Share of random sequences with K assignments in which n + m alone has the largest logit; alpha has no effect."""
     # Of each sequence the K assigned numbers, that of the operand first, and the second operand: (draws, K + 1).
     numbers = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(0))
     positions_of_numbers = [*range(K), s.T - 2]
@@ -84,10 +81,7 @@ def operand_lead(s: Setting, W: Tensor) -> float:
 
 
 def balancing_length(s: Setting) -> float | None:
-    """The length, as a share of eta, of the step after which second operand and assignment get the same attention.
-
-    The step is along the negative gradient. None if no length does.
-    """
+    """The share of eta after which a step along the gradient gives both operands equal attention; None if none does."""
     lead_at_start = operand_lead(s, W_0(s))
     lowered_by_step = operand_lead(s, eta(s) * gradient(s))  # by a whole step, as scores are linear in W
     return lead_at_start / lowered_by_step if lead_at_start * lowered_by_step > 0 else None
@@ -173,10 +167,7 @@ def _accuracies(s: Setting, length: float) -> Accuracies:
 
 
 def beta_in_words(points: Sequence[BetaPoint], chosen: Sequence[bool]) -> str:
-    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`, or `none`.
-
-    `chosen` says of every point whether it is chosen.
-    """
+    """The beta of the chosen points as ranges of neighbours, such as `1.50 to 1.60 and 15.35 to 16.65`, or `none`."""
     # In turn the index of the first point of a range, and that of the first point behind the range.
     changes = np.flatnonzero(np.diff([False, *chosen, False]))
     firsts, lasts = changes[::2], changes[1::2] - 1

@@ -132,10 +132,7 @@ def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> N
 
 
 def _draw_cosines(axes: Axes, steps: np.ndarray, cosines: np.ndarray, of_which: str) -> None:
-    """Draws the cosine with the memory and the band of the permuted directions, the three rows of `cosines`.
-
-    `of_which` says in words what has these cosines, for the axis.
-    """
+    """Draws the cosine with the memory and the band of the permuted directions; `of_which` names these for the axis."""
     with_memory, low, high = cosines
     axes.fill_between(steps, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
     axes.plot(steps, with_memory, color=BLUE, marker=".", markersize=3.5, label="predicted memory")

@@ -80,10 +80,7 @@ class Alignment:
 
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
-    """Cosines of one matrix per model (a gradient or a change of QK2) with the predicted and the permuted directions.
-
-    The directions are made of the c_v and p_T of that model.
-    """
+    """Cosines of one matrix per model (a gradient or a change of QK2) with its predicted and permuted directions."""
     copied = variable_outputs(stack)  # c_v, (M, V, d)
     queries = copied + stack.W_pos[:, -1:]  # c_v + p_T
     unit = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
@@ -167,10 +164,7 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
 
 @per_network(slow=True, only=binds)
 def theory_gradient_of(network: Network) -> TheoryGradient | None:
-    """How QK2's gradient and change along a network's training align with the theory's direction.
-
-    None with under two checkpoints, or with one variable, which cannot be permuted.
-    """
+    """How QK2's gradient and change along training align with the theory; None with one checkpoint or one variable."""
     steps = informative_steps(network.steps, network.rows)
     if len(steps) < 2 or network.config.task.n_vars < 2:
         return None

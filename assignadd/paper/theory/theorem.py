@@ -265,10 +265,7 @@ def grid_checks() -> list[Check]:
 
 @lru_cache
 def constants_over_beta(V: int) -> dict[int, float]:
-    """By T, the largest constant of the bound over `EXTREMES` and over the beta that meet the theorem's conditions.
-
-    The beta are quarters from 1/4 to 14 3/4.
-    """
+    """By T, the largest constant of the bound over `EXTREMES` and over the beta that meet the theorem's conditions."""
     quarters = [i / 4 for i in range(1, 60)]
     constants = {}
     for T in (16, 64, 256, 1024, 4096):
