@@ -67,6 +67,12 @@ class Curves:
         """Whether the task has any of these sets."""
         return any(name in self.accuracy for name in sets)
 
+    def until(self, step: int) -> Curves:
+        """The evaluations up to a step."""
+        is_early = self.steps <= step
+        accuracy = {name: values[is_early] for name, values in self.accuracy.items()}
+        return Curves(self.steps[is_early], accuracy, self.n)
+
     @property
     def binding(self) -> Onset | None:
         """When the network came to bind: 95 % of trained one-variable sums, for 1,000 steps or to the end."""

@@ -179,10 +179,10 @@ def curves_of(network: Network) -> Curves:
     Without a record, as for imported weights, those of its checkpoints on at most 2,000 sequences a set.
     """
     if network.rows:
-        rows = [row for row in network.rows if row["step"] <= network.step]
+        rows = network.rows
         columns = {name: np.array([row["accuracy"][name] for row in rows]) for name in rows[0]["accuracy"]}
         columns["step"] = np.array([row["step"] for row in rows])
-        return Curves.of_columns(columns, network.config.record.eval_sequences)
+        return Curves.of_columns(columns, network.config.record.eval_sequences).until(network.step)
     n = min(network.n, CURVE_SEQUENCES)
     exam = Exam([network.config], network.seen[None], RECORDED_SETS, n)
     of_steps = [(exam.count_correct(network.stack_at(step)) / n).numpy() for step in network.steps]  # (1, sets) each

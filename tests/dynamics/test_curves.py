@@ -288,10 +288,13 @@ def test_a_network_binds_from_a_step_on_and_in_the_end(jumps, step, binds):
     assert ("and lost by the end" in found.summary) == (step is not None and not binds)
 
 
-def test_curves_of_a_table():
+def test_curves_of_a_table_and_up_to_a_step():
     columns = {"step": STEPS, "1-var train": step_curve((3000, 0.96), (6000, 0.5)), "loss": np.zeros(len(STEPS))}
     made = Curves.of_columns(columns, 512)
     assert list(made.accuracy) == ["1-var train"] and made.n == 512 and not made.binds
+    early = made.until(5000)
+    assert early.steps.tolist() == list(range(0, 5001, 100)) and early.n == 512
+    assert early.accuracy["1-var train"].tolist() == columns["1-var train"][:51].tolist() and early.binds
 
 
 def test_a_run_that_never_binds_says_so():
