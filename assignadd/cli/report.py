@@ -13,8 +13,8 @@ from assignadd.cli.options import Measuring, OnDevice
 from assignadd.cli.screen import console, say
 from assignadd.cli.train import note_undefined_measures, train_on_screen
 from assignadd.config import Member, UserError
-from assignadd.dynamics.trajectory import binds, binds
-from assignadd.network import Network, runs_of
+from assignadd.dynamics.trajectory import binds
+from assignadd.network import Network, networks_of, runs_of
 from assignadd.runs.folder import Run, open_run
 from assignadd.runs.naming import default_folder
 
