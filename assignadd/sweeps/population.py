@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from assignadd.config import PRESETS, SHORT_NAMES, Config, UserError
+from assignadd.config import PRESETS, SHORT_NAMES, Config, Task, UserError
 from assignadd.config.errors import RunError
 from assignadd.dynamics.phases import Curves, LateVariable, Phases, late_variable
 from assignadd.measures.routing import TRAINING_LAW
@@ -32,7 +34,7 @@ class SeedCurves:
         self.columns = columns
         """Those of the population's table, an entry for each evaluation of this network."""
         self.population = population.name
-        self.task = population.config.task
+        self.task = population.task
         self._provenance = population.provenance
 
     @cached_property
@@ -112,10 +114,9 @@ class Population:
     provenance: Mapping[str, Any]
 
     @cached_property
-    def config(self) -> Config:
-        """Task and network of all cells, but for what the sweep varies; what earlier tables lack is the paper's."""
-        settings = self.provenance["config"]
-        return config_from({"task": settings["task"], "model": settings.get("model", {})})
+    def task(self) -> Task:
+        """The task that all cells share, but for the settings that the sweep varies."""
+        return config_from({"task": self.provenance["config"]["task"]}).task  # what earlier tables lack is the paper's
 
     @cached_property
     def networks(self) -> list[dict[str, np.ndarray]]:
@@ -196,8 +197,14 @@ class Populations:
     @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether census and sweeps are of the paper's task and network, whatever values the varied setting has."""
-        populations = (*self.of(), *self.of("fraction"), *self.of("two_var"))
-        return all(_is_the_papers(population.config) for population in populations)
+        papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
+        # Of a setting that a sweep varies, its configuration has the base's value; of one that a table of an earlier
+        # version lacks, the value was the paper's.
+        return all(
+            _is_the_papers(population.task)
+            and papers_model | population.provenance["config"].get("model", {}) == papers_model
+            for population in (*self.of(), *self.of("fraction"), *self.of("two_var"))
+        )
 
 
 NO_POPULATIONS = Populations()
@@ -224,7 +231,7 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
     """
     try:
         population = Population(str(folder), *read_results(folder / TABLE))
-        population.config  # noqa: B018 (refuses a table that is not one of ours)
+        population.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         problem = " ".join(str(error).split())[:80]
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({problem})") from error
@@ -243,7 +250,9 @@ def populations_for(
     They are those in the folders `census`, `fraction` and `two_var`. Where no folder is named, it is the package's, if
     all settings have the paper's task and network; networks of another task are not compared with the package's.
     """
-    populations = shipped_populations() if all(map(_is_the_papers, configs)) else NO_POPULATIONS
+    papers_model = PRESETS["paper"].model
+    are_the_papers = all(_is_the_papers(config.task) and config.model == papers_model for config in configs)
+    populations = shipped_populations() if are_the_papers else NO_POPULATIONS
     if census is not None:
         populations = replace(populations, census=(read_population(census),))
     if fraction is not None:
@@ -253,6 +262,6 @@ def populations_for(
     return populations
 
 
-def _is_the_papers(config: Config) -> bool:
-    """Whether the task is that of the paper's text or of the authors' code, and the network the paper's."""
-    return config.task in (PRESETS["paper"].task, PRESETS["authors"].task) and config.model == PRESETS["paper"].model
+def _is_the_papers(task: Task) -> bool:
+    """Whether a task is the one of the paper's text or the one of the authors' code."""
+    return task in (PRESETS["paper"].task, PRESETS["authors"].task)
