@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,4 +167,6 @@ def plan_table(title: str, summary: Mapping[str, Any]) -> Table:
         "models in a stack": f"up to {max(stack_sizes)}",
         "at a time": f"{summary['at_a_time']} on {summary['device']}", "into": summary["out"],
     }  # fmt: skip
+    if summary["seconds"] is not None:
+        rows["takes about"] = f"{timedelta(seconds=round(summary['seconds']))} if nothing else runs"
     return facts(title, rows)

@@ -1,20 +1,32 @@
-"""How much a model of a sweep costs: operations on a CPU, and memory on a GPU."""
+"""How much a model of a sweep costs: operations, memory, and seconds on the CPU of this machine."""
 
 from __future__ import annotations
 
 import math
+import time
+from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 
-from assignadd.config import Config, has_code_of_user
+from assignadd.config import Config, Member, has_code_of_user
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import weight_shapes
 from assignadd.model.table import covers
-from assignadd.task.evalsets import all_sets
+from assignadd.sweeps.final_tests import end_sequences
+from assignadd.task.evalsets import all_sets, recorded_sets
+from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import sizes_of
+from assignadd.training.loop import last_evaluations
 from assignadd.training.speed import flops, forward_flops
+from assignadd.training.trainer import Trainer
 
+# The seconds that a stack takes besides training its models: to start its process, to write its folder and commits.
+SECONDS_OF_STACK = 0.5
 # Besides matrix products, making, measuring and storing a model takes about as long as this many operations in them.
 OPERATIONS_BESIDE = 1e8
+# Of all sums of two different variables with any values, the share that are in the two-variable test after training
+# (`final_tests.addition_tests`): 193,580 of 459,492 in the paper's code.
+TWO_VARIABLE_SHARE = 0.42
 
 
 @lru_cache  # stacks of a sweep may have the same settings
@@ -22,11 +34,8 @@ def operations(config: Config) -> float:
     """About how many floating-point operations training and evaluating a model takes; inf for code of the user's."""
     if has_code_of_user(config):
         return math.inf
-    steps, record = config.optim.steps, config.record
-    in_training = (steps // record.eval_every + 1) * record.eval_sequences  # sequences of each set
-    in_exams = 2 * record.final_sequences  # those of the last evaluations have as many as the final one
-    evaluation = forward_flops(config, len(all_sets(config.task)) * (in_training + in_exams))
-    return OPERATIONS_BESIDE + steps * flops(config) + evaluation
+    in_products = config.optim.steps * flops(config) + forward_flops(config, _evaluated_sequences(config))
+    return OPERATIONS_BESIDE + in_products
 
 
 def bytes_per_model(config: Config) -> int:
@@ -60,3 +69,27 @@ def bytes_per_model(config: Config) -> int:
     exam = 2 * tokens_and_labels  # each has 8 bytes, as two numbers in single precision
     bytes_per_number = 8 if config.numerics.dtype == "float64" else 4
     return bytes_per_number * (weights_gradients_moments + sequences + tables + exam)
+
+
+def _evaluated_sequences(config: Config) -> int:
+    """About how many sequences each model of a sweep answers, in the evaluations of its training and after it."""
+    record, task = config.record, config.task
+    in_training = (config.optim.steps // record.eval_every + 1) * len(recorded_sets(task)) * record.eval_sequences
+    # The exams after training: the final one, and one with fewer sequences for each of the last evaluations.
+    in_exams = len(all_sets(task)) * (record.final_sequences + len(last_evaluations(config)) * end_sequences(config))
+    if not record.measure_every:
+        return in_training + in_exams
+    # The paper's two-variable test, which `SweepObserver` takes after the last step.
+    two_variable_sums = math.prod(task.tuples) * task.n_vars * (task.n_vars - 1)
+    return in_training + in_exams + int(TWO_VARIABLE_SHARE * two_variable_sums)
+
+
+def step_seconds(config: Config, member: Member) -> float:
+    """The processor time of a training step of one model, with the drawing of its sequences."""
+    endless = replace(config, optim=replace(config.optim, steps=1 << 30))  # the last step is never reached
+    with closing(Trainer(endless, [member], splits_of([member.config(endless)]))) as trainer:
+        trainer.advance(1)  # loads the compiled code
+        n_steps = trainer.groups[0].steps_ahead  # whose sequences are drawn together, so that drawing counts in full
+        start = time.process_time()
+        trainer.advance(n_steps)
+        return (time.process_time() - start) / n_steps

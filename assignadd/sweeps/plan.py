@@ -22,6 +22,7 @@ from assignadd.config import (
     Member,
     Start,
     check_members,
+    has_code_of_user,
     with_settings,
 )
 from assignadd.config.errors import RunError
@@ -29,7 +30,8 @@ from assignadd.runs.config_json import parse, run_document, with_declared_types,
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
-from assignadd.sweeps.cost import bytes_per_model, operations
+from assignadd.sweeps.cost import SECONDS_OF_STACK, bytes_per_model, operations, step_seconds
+from assignadd.training.speed import flops
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -294,7 +296,27 @@ class Plan:
             "device": self.machines.device,
             "at_a_time": self.machines.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
+            "seconds": self.seconds(),
         }
+
+    def seconds(self) -> float | None:
+        """About how long training takes on the CPU of this machine if nothing else runs; None on other devices."""
+        jobs = [job for job in self.jobs if not job.is_finished]
+        if not jobs:
+            return 0.0
+        if self.machines.device != "cpu":
+            return None
+        example = jobs[0]
+        seconds_of_step = step_seconds(example.config, example.members[0])
+        if has_code_of_user(example.config):
+            steps = float(sum(job.model_steps for job in jobs))
+        else:  # evaluations count as the steps that have as many operations
+            # Of each job, the models that are left to be trained; of an interrupted one, what remains.
+            models = [job.model_steps / max(1, job.config.optim.steps) for job in jobs]
+            n_operations = sum(n * operations(job.config) for n, job in zip(models, jobs, strict=True))
+            steps = n_operations / flops(example.config)
+        seconds = len(jobs) * SECONDS_OF_STACK + steps * seconds_of_step
+        return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 
 def plan(sweep: Sweep, out: Path, machines: Machines) -> Plan:

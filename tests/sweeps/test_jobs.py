@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, with_settings
-from assignadd.sweeps.cost import bytes_per_model
+from assignadd.sweeps.cost import SECONDS_OF_STACK, bytes_per_model
 from assignadd.sweeps.engine import run_job, run_sweep
 from assignadd.sweeps.plan import (
     MOST_TOGETHER,
     Machines,
+    Plan,
     Sweep,
     grid,
     jobs_of,
@@ -74,6 +75,18 @@ def test_small_models_share_a_stack_on_a_cpu_and_stacks_do_not_depend_on_when_a_
     assert [job.path for job in others[2:]] == [job.path for job in jobs[2:]]
 
 
+def test_an_estimate_is_of_the_work_that_is_left(tmp_path):
+    sweep = Sweep("s", CONFIG, grid({}, range(40)))
+    jobs, machines = jobs_of(sweep, tmp_path, Machines(most_together=10)), Machines(most_together=10)
+    seconds = Plan(sweep, machines, jobs).seconds()
+    finished = [replace(job, done=CONFIG.optim.steps, run=tmp_path) for job in jobs]
+    assert seconds is not None and 4 * SECONDS_OF_STACK < seconds < 60
+    assert Plan(sweep, machines, finished).seconds() == 0.0
+    half = Plan(sweep, machines, [*jobs[:2], *finished[2:]]).seconds()
+    assert half is not None and half < seconds
+    assert Plan(sweep, replace(machines, device="cuda"), jobs).seconds() is None
+
+
 def test_cells_of_one_shape_share_a_stack_whatever_else_differs(tmp_path):
     heads = {"model.n_heads": (1, 2)}
     cells = grid(heads | {"optim.lr": (1e-3, 2e-3), "model.init_scale": (0.5, 0.8), "seed.split": (3, 4)}, (0, 1))
@@ -104,4 +117,5 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
     assert main(["sweep", "seeds", *flags, "--device", "cpu", "--threads", "2"]) == 0
     here = json.loads(capsys.readouterr().out)
     assert (here["cells"], here["steps"], here["stacks"], here["at_a_time"]) == (100, 30_000, [1] * 100, 2)
+    assert here["seconds"] > 100
     assert not (tmp_path / "x").exists()
