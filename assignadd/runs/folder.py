@@ -14,6 +14,7 @@ This class only reads; `writer` writes. Every file is checked against the manife
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Sequence
 from functools import cached_property
@@ -25,7 +26,7 @@ import msgspec
 from assignadd.config import Config, ConfigError
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import MOST_BYTES, MOST_SETTINGS, read_regular
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -49,7 +50,8 @@ if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be
     from assignadd.model.stack import Stack
     from assignadd.runs.config_json import NetworkOfUser, TaskOfUser
 
-MOST_OF_FILE = 1 << 36  # bytes; the state of as many large models as a run may have is half as large
+MOST_OF_ROW = 1 << 16  # bytes of a row of the metrics; with every measure it has some four thousand
+STATE_BYTES = 4 * 8  # of a state for each weight: itself, its two moments and one more number, in double precision
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
 
@@ -164,6 +166,9 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """A row per model and evaluation, in the order they were committed."""
         data, path = self.committed(METRICS), self.path / METRICS
+        not_whole = RunError(f"{path} does not have a row for each model at each evaluation of the run")
+        if data.count(b"\n") > self._most_rows():
+            raise not_whole
         try:
             # The fields of `_Row` are checked before the other fields of any row are read.
             checked = msgspec.json.Decoder(_Row).decode_lines(data)
@@ -171,7 +176,7 @@ class Run:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RunError(f"{path} is not JSON lines of metrics: {error}") from error
         if not _is_whole(checked, len(self.members)) or (data and not rows):
-            raise RunError(f"{path} does not have a row for each model at each evaluation of the run")
+            raise not_whole
         return rows
 
     @property
@@ -282,16 +287,37 @@ class Run:
         return decode_tensors(self.committed(name), str(self.path / name))
 
     def committed(self, name: str) -> bytes:
-        """The bytes of a committed file; a RunError if it is damaged."""
+        """The bytes of a committed file; a RunError if it is damaged or larger than a file of its kind may be."""
         is_metrics = name == METRICS
         blob: Blob = self.manifest.metrics if is_metrics else self.manifest.files[name]
         # One byte more is read, which shows whether a file is longer than committed. The metrics may be: an interrupted
         # commit leaves rows at the end, which are not read.
         n_bytes = blob.size if is_metrics else blob.size + 1
-        data = read_regular(self.path, name, n_bytes, MOST_OF_FILE)
+        data = read_regular(self.path, name, n_bytes, self._most_bytes(name))
         if problem := blob.problem(data):
             raise RunError(f"{self.path / name} {problem}")
         return data
+
+    def _most_rows(self) -> int:
+        """An upper bound on the number of rows that the metrics of a run with these settings have."""
+        record = self.config.record
+        evaluations = self.step // record.eval_every + self.step // (record.measure_every or record.eval_every)
+        return len(self.members) * (evaluations + 20)  # 20 for the first and the last evaluations
+
+    def _most_bytes(self, name: str) -> int:
+        """An upper bound on the bytes of a committed file of a run with these settings."""
+        if name in (CONFIG, TASK_TEXT, NETWORK_TEXT):
+            return MOST_SETTINGS
+        if name == METRICS:
+            return min(MOST_BYTES, self._most_rows() * MOST_OF_ROW)
+        from assignadd.model.stack import weight_shapes
+
+        if name == SPLITS:
+            bytes_per_model = math.prod(self.config.task.tuples)
+        else:  # a state, which is larger than a checkpoint
+            n_weights = sum(math.prod(shape) for shape in weight_shapes(self.config).values())
+            bytes_per_model = STATE_BYTES * n_weights + (1 << 10)
+        return len(self.members) * bytes_per_model + (1 << 20)
 
 
 def _is_whole(rows: Sequence[_Row], n_models: int) -> bool:

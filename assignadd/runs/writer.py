@@ -32,7 +32,7 @@ from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
 from assignadd.runs.encoding import decode_tensors, encode_tensors
 from assignadd.runs.files import MARK, claim_folder, read_regular
-from assignadd.runs.folder import MOST_OF_FILE, Run
+from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -177,8 +177,8 @@ class Writer(Run):
     def _is_ours(self, name: str, blob: Blob) -> bool:
         """Whether what stands at `name` has these bytes, or those that the run had there when it was opened."""
         try:
-            data = read_regular(self.path, name, most=MOST_OF_FILE)
-        except RunError:  # a folder or a link
+            data = read_regular(self.path, name, most=self._most_bytes(name))
+        except RunError:  # a folder, a link, or a file that is too large for this run
             return False
         return hashlib.sha256(data).hexdigest() in (blob.sha256, self._sha256_at_opening.get(name))
 
@@ -242,7 +242,7 @@ class Writer(Run):
             name = f"{STATES}/{path.name}"
             if name not in self.manifest.files:
                 with contextlib.suppress(RunError):
-                    data = read_regular(self.path, name, most=MOST_OF_FILE)
+                    data = read_regular(self.path, name, most=self._most_bytes(name))
                     step = decode_tensors(data, name).get("step", torch.empty(0)).tolist()  # [] if it has none
                     if str(step).zfill(8) == path.stem:
                         atomic.discard(path)

@@ -113,6 +113,20 @@ def header(text: str, length: int | None = None) -> Forge:
     return content(CHECKPOINT, lambda _: (length or len(text)).to_bytes(8, "little") + text.encode())
 
 
+def hollow(name: str, of: int) -> Forge:
+    """A file of zeros, which an archive keeps small."""
+
+    def forge(run: Path) -> None:
+        digest, part = hashlib.sha256(), bytes(1 << 20)
+        for _ in range(of >> 20):
+            digest.update(part)
+        with open(run / name, "wb") as file:
+            file.truncate(of)
+        listed(run, name, size=of, sha256=digest.hexdigest())
+
+    return forge
+
+
 def stored(change: Callable[[polars.DataFrame], polars.DataFrame]) -> Forge:
     """A table of measures beside the run."""
 
@@ -155,6 +169,9 @@ FORGERIES: dict[str, Forge] = {
     "widths": settings("32\n", ",".join(["32"] * 1_000_000)),
     "modulus": settings('"modulus": 7', '"modulus": 997'),
     "evaluations": settings('"eval_every": 20', '"eval_every": 1'),
+    "hollow metrics": hollow("metrics.jsonl", 1 << 30),
+    "many rows": content("metrics.jsonl", lambda _: b"{}\n" * 40_000_000),
+    "small lists": content("metrics.jsonl", lambda _: b'{"x":[' + b"[]," * 40_000_000 + b"[]]}\n"),
     "empty rows": content("metrics.jsonl", lambda _: b"{}\n" * 5),
     "no rows but lines": content("metrics.jsonl", lambda _: b"\n\n"),
     "rows twice": content("metrics.jsonl", lambda data: data * 2),
