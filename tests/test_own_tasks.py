@@ -470,7 +470,7 @@ def test_settings_that_mean_nothing_here_are_refused(settings, said, files, caps
 COMMANDS = (
     ["ask", "b=4, b+1=?", "run"], ["claims", "run"], ["report", "run"], ["explore", "run"],
     ["measure", "phases", "run"], ["measure", "curves", "run"], ["theory", "run"],
-    ["runs", "publish", "run", "--repo", "a/b"],
+    ["runs", "publish", "run", "--repo", "a/b", "--dry-run"],
     ["intervene", "[]", "b=4, b+1=?", "run"],
 )  # fmt: skip
 

@@ -40,7 +40,7 @@ COMMANDS = {
     "runs show": ("runs:Show", "the settings and the last accuracies of a run"),
     "runs verify": ("runs:Verify", "check every committed byte of a run"),
     "runs import": ("runs:Import", "convert state dicts of TransformerLens 2 or 3 to a run"),
-    "runs publish": ("runs:Publish", "write the folder of a run for the Hugging Face Hub"),
+    "runs publish": ("runs:Publish", "publish a run on the Hugging Face Hub"),
     "runs tables": ("runs:Tables", "the tables that come with the package"),
     "bench": ("bench:Bench", "time the training step, the sampler and the evaluation"),
 }

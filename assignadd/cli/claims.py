@@ -79,7 +79,7 @@ class Claims(Judging, Printing):
     """
 
     runs: tuple[str, ...] = positional(())
-    """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
+    """Run folders, their names under runs/, or hf://OWNER/NAME. Without one, seed 0 of census-six, which comes with
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     only: str | None = None
     """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""

@@ -18,7 +18,7 @@ class Explore(Parallel):
     """
 
     runs: tuple[str, ...] = positional(())
-    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the
+    """Run folders, their names under runs/, or hf://OWNER/NAME. Without one, the newest run, or census-six of the
     package, with small-trajectory, a network whose training can be played."""
     out: Path = Path("explorer")
     """The folder of the page."""

@@ -44,7 +44,7 @@ class OneRun:
     """The run that a command is about."""
 
     run: str = positional()
-    """A run folder, or its name under runs/."""
+    """A run folder, its name under runs/, or hf://OWNER/NAME of a published run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class OneModel:
     """The model that a command questions."""
 
     run: str | None = positional(None)
-    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
+    """A run folder, its name under runs/, or hf://OWNER/NAME. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
     seed: int | None = None
@@ -64,7 +64,7 @@ class ManyRuns:
     """The runs that a command is about, and which of their models."""
 
     runs: tuple[str, ...] = positional()
-    """Run folders, or their names under runs/."""
+    """Run folders, their names under runs/, or hf://OWNER/NAME of published runs."""
     seeds: str | None = None
     """Only the models with these seeds, such as 0, 0..3 or 0,4,7."""
 

@@ -143,17 +143,21 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Publish(OneRun, Measuring):
-    """Write what a run has on the Hugging Face Hub: weights, settings, claims, and a card that says how to load them.
+    """Publish a run on the Hugging Face Hub: weights, settings, claims, and a card that says how to load them.
 
-    The last line says how to upload the folder: `hf upload OWNER/NAME FOLDER --exclude .assignadd`.
+    Needs `pip install 'assignadd[hub]'` and a login (`hf auth login`, or HF_TOKEN); --dry-run needs neither.
     """
 
     repo: str
-    """The repository, OWNER/NAME."""
+    """The repository, OWNER/NAME; it is made where it does not exist."""
     steps: tuple[str, ...] = ()
     """Which checkpoints, such as 0 1000 20000, or all. If none are given, the last."""
+    dry_run: bool = False
+    """Write the folder and upload nothing."""
     out: Path | None = None
     """Where the folder is written. If None, published/RUN."""
+    private: bool = False
+    """Make the repository private where it does not exist."""
     license: str = "mit"
     """The licence that the card names, by its identifier on the Hub."""
     claims: bool = True
@@ -161,13 +165,14 @@ class Publish(OneRun, Measuring):
 
     def main(self) -> None:
         from assignadd.report.hub_folder import write_hub_folder
-        from assignadd.runs.files import MARK
         from assignadd.runs.folder import open_run
+        from assignadd.runs.hub import check_repository, client, upload
 
-        if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", self.repo, re.ASCII):
-            raise ConfigError("repo", self.repo, "OWNER/NAME, letters, digits, dots, dashes and underscores")
+        check_repository(self.repo)
         if not re.fullmatch("[a-z0-9.-]+", self.license):
             raise ConfigError("license", self.license, "an identifier such as mit, apache-2.0 or cc-by-4.0")
+        if not self.dry_run:
+            client()  # an error, before anything is written, where it is not installed
         run = open_run(self.run)
         require_built_in(run.config, "runs publish")
         steps = _steps(run, self.steps)
@@ -178,7 +183,11 @@ class Publish(OneRun, Measuring):
         folder = self.out or Path("published") / run.name
         files = write_hub_folder(run, folder, self.repo, steps, records, self.license)
         size = f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB"
-        say(f"{folder}: {size}; hf upload {self.repo} {folder} --exclude {MARK}")
+        if self.dry_run:
+            say(f"{folder}: {size}; nothing was uploaded")
+            return
+        address = upload(folder, self.repo, self.private, f"assignadd publish {run.name}")
+        say(f"{address}: {size}")
 
 
 def _steps(run: Run, words: tuple[str, ...]) -> list[int]:

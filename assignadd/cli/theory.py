@@ -22,7 +22,7 @@ class Theory(Parallel, Printing):
     """
 
     run: str | None = positional(None)
-    """A run folder, or its name under runs/, whose training is compared with the theory; omit it to
+    """A run folder, its name under runs/ or hf://OWNER/NAME, whose training is compared with the theory; omit it to
     skip that part."""
     seed: int | None = None
     """Which model of the run. If None, the first."""

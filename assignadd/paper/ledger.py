@@ -140,6 +140,6 @@ def claims(
     for run in opened:
         sound_models, _ = networks_of(run, n=n)
         networks += sound_models
-    command = " ".join(["assignadd claims", *(str(run.path) for run in opened)])
+    command = " ".join(["assignadd claims", *(run.address for run in opened)])
     populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(networks, command, only, populations=populations)

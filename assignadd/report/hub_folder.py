@@ -18,6 +18,7 @@ from assignadd.runs import atomic
 from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
+from assignadd.runs.hub import SCHEME
 from assignadd.runs.manifest import CHECKPOINTS, MANIFEST, METRICS
 from assignadd.task.evalsets import all_sets
 
@@ -53,7 +54,7 @@ def card(run: Run, repository: str, steps: Sequence[int], records: Sequence[Reco
     """The text of README.md, which the Hub shows as the page of the repository, with checkpoints of these steps."""
     seeds = [member.seed for member in run.members]
     model, modulus = run.config.model, run.config.task.modulus
-    step, seed = steps[-1], seeds[0]
+    step, seed, address = steps[-1], seeds[0], SCHEME + repository
     s, steps_s = "s" * (len(seeds) > 1), "s" * (len(steps) > 1)
     every_seed, every_step = ", ".join(map(str, seeds)), ", ".join(f"{step:,}" for step in steps)
     return f"""\
@@ -74,16 +75,15 @@ Mechanistic Study of Compositional Arithmetic](https://arxiv.org/abs/{ARXIV}); p
 
 ## Load a network
 
-    hf download {repository} --local-dir FOLDER
-
 ```python
-import assignadd
+import assignadd  # pip install 'assignadd[hub]'
 
-model = assignadd.load("FOLDER", step={step}, seed={seed})
+model = assignadd.load("{address}", step={step}, seed={seed})
 ```
 
-The files are a run, with weights of seed{s} {every_seed} at step{steps_s} {every_step}: FOLDER is accepted wherever
-assignadd takes a run, as in `assignadd measure FOLDER`. `config.json` has every setting, `splits.safetensors` which
+The files are a run, with weights of seed{s} {every_seed} at step{steps_s} {every_step}: `{address}` is accepted
+wherever assignadd takes a run, as in `assignadd measure {address}`, and so is a folder into which
+`hf download {repository} --local-dir FOLDER` puts them. `config.json` has every setting, `splits.safetensors` which
 pairs of numbers each model trained on, `metrics.jsonl` a row per model and evaluation, and `manifest.json` the sha256
 of these files and of the weights, which is checked.
 

@@ -27,6 +27,7 @@ from assignadd.config import Config, ConfigError
 from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import MOST_BYTES, MOST_SETTINGS, read_regular
+from assignadd.runs.hub import SCHEME, Source, published
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -71,9 +72,12 @@ class _Row(msgspec.Struct):
 class Run:
     """A run as it was when it was opened, by `Run.open`."""
 
-    def __init__(self, path: Path):
-        """Reads the manifest and the settings, and checks that they agree."""
-        self.path = path
+    def __init__(self, path: Path, source: Source | None = None):
+        """Reads the manifest and the settings, and checks that they agree.
+
+        `source` is where files come from that the folder does not have yet.
+        """
+        self.path, self.source = path, source
         self.manifest = read_manifest(path)
         try:
             self.config, self.members = read_run_document(self.committed(CONFIG))
@@ -92,8 +96,15 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of the folder, as it can be shown."""
+        """The name of the folder, or of the repository on the Hub, as it can be shown."""
+        if self.source is not None:
+            return self.source.repository.partition("/")[2]
         return printable(os.path.basename(os.path.abspath(self.path)))
+
+    @property
+    def address(self) -> str:
+        """What `open_run` opens the run by: its folder, or `hf://OWNER/NAME@COMMIT`."""
+        return self.source.address if self.source else str(self.path)
 
     @property
     def configs(self) -> list[Config]:
@@ -287,13 +298,19 @@ class Run:
         return decode_tensors(self.committed(name), str(self.path / name))
 
     def committed(self, name: str) -> bytes:
-        """The bytes of a committed file; a RunError if it is damaged or larger than a file of its kind may be."""
+        """The bytes of a committed file; one of a published run is fetched if it is absent.
+
+        Raises a RunError that names the file if it is damaged or larger than a file of its kind may be.
+        """
         is_metrics = name == METRICS
         blob: Blob = self.manifest.metrics if is_metrics else self.manifest.files[name]
+        most = self._most_bytes(name)
+        if self.source is not None and not (self.path / name).exists():
+            self.source.fetch(name, blob, most, self.path)
         # One byte more is read, which shows whether a file is longer than committed. The metrics may be: an interrupted
         # commit leaves rows at the end, which are not read.
         n_bytes = blob.size if is_metrics else blob.size + 1
-        data = read_regular(self.path, name, n_bytes, self._most_bytes(name))
+        data = read_regular(self.path, name, n_bytes, most)
         if problem := blob.problem(data):
             raise RunError(f"{self.path / name} {problem}")
         return data
@@ -363,9 +380,14 @@ def shipped(name: str) -> Path:
 
 
 def open_run(run: str | os.PathLike[str] | Run) -> Run:
-    """A run by its folder, or by its name under runs/ or in the package."""
+    """A run by its folder, by its name under runs/ or in the package, or by its address on the Hub, `hf://OWNER/NAME`.
+
+    The address may end in @REVISION. A run on the Hub needs `assignadd[hub]`; its files are fetched when they are read.
+    """
     if isinstance(run, Run):
         return run
+    if isinstance(run, str) and run.startswith(SCHEME):
+        return Run(*published(run))
     for folder in (Path(run), Path("runs") / run, NETWORKS / run):
         if (folder / MANIFEST).exists():
             return Run.open(folder)

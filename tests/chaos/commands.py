@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "explore": ("explore", "{f}/given", "-o", "{f}/page", "--no-ledger", "--checkpoints", "2", "--threads", "1"),
     "sweep": ("sweep", "seeds", "--preset", "smoke", "--n-seeds", "2", "--threads=2", "--device=cpu", "--out", "{f}/s"),
     "study": ("study", "{f}/few.py", "--n-seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
-    "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--no-claims", "--steps=all",
+    "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps=all",
                 "--out", "{f}/hub"),
     "claims": ("claims", "{f}/given", "--only", "probes", "--n", "40", "--threads", "1", "-o", "{f}/ledger.json"),
     "report": ("report", "{f}/given", "-o", "{f}/report", "--n", "64", "--threads", "1"),

@@ -23,6 +23,8 @@ class Promise:
     """Trials of `make chaos`."""
     quick: int
     """Trials in `make test`."""
+    needs: str | None = None
+    """A package that is not always installed."""
 
     def try_once(self, number: int) -> str | None:
         """What went wrong in one trial; the same number is the same trial."""

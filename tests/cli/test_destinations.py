@@ -16,7 +16,7 @@ COMMANDS = (
     ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
     ("study", str(FINDINGS / "operations"), "--n-seeds", "1", "--out", "{out}"),
-    ("runs", "publish", "{run}", "--repo=a/b", "--no-claims", "--out", "{out}"),
+    ("runs", "publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),
 )
 
 

@@ -84,6 +84,7 @@ def test_publish_names_it(runs, capsys, tmp_path):
         "publish",
         str(pair.path),
         "--repo=a/b",
+        "--dry-run",
         "--no-claims",
         "--out",
         str(tmp_path / "hub"),

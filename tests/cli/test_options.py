@@ -67,7 +67,7 @@ def test_bad_seeds_are_refused(text):
         ("train --seed.init=x", "seed.init = 'x': expected a whole number from 0"),
         ("train -x 3", "unknown option -x; `assignadd train --help` lists the options"),
         ("runs publish r", "the following arguments are required: --repo; usage: assignadd runs publish RUN --repo"),
-        ("runs publish r --repo a/b --licens", "unknown option --licens; did you mean --license?"),
+        ("runs publish r --repo a/b --privat", "unknown option --privat; did you mean --private?"),
         ("trian", "no command 'trian'; did you mean train?"),
     ],
 )

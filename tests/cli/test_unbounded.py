@@ -77,7 +77,8 @@ READ_ELSEWHERE = {
     "report.reproduction": 1,  # captions of pictures just drawn
     "paper.ledger": 1,  # results/paper-network.json
     "cli": 2,  # /dev/null
-    "sweeps.results": 3,  # results/; a part of a table that was just written
+    "sweeps.engine": 1,  # the table that it has just written
+    "sweeps.results": 4,  # results/; a part of a table that was just written
     "sweeps.plan": 1,  # bytes that were read
     "runs.encoding": 2,  # bytes that were read
     "runs.files": 2,  # the one function that reads

@@ -290,7 +290,7 @@ def _over_networks(name: str, results: Mapping[Network, TrainingResult]) -> Reco
     claim, paper, rule = TRAINING[name]
     record = Record(
         id=f"theory-{name}", label=LABEL, claim=claim, paper=paper, rule=rule, unit="networks", comment=CANNOT,
-        verdict=UNTESTABLE, command=" ".join([COMMAND, *(str(run.path) for run in runs_of(list(results)))]),
+        verdict=UNTESTABLE, command=" ".join([COMMAND, *(run.address for run in runs_of(list(results)))]),
     )  # fmt: skip
     if not results:
         return record
