@@ -28,6 +28,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 # A function of a network, and perhaps of further arguments.
 OfNetwork = Callable[Concatenate["Network", Arguments], Result]
+Listener = Callable[[str], None]
 
 
 @dataclass(eq=False, repr=False)
@@ -119,7 +120,8 @@ def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[
 
 def runs_of(networks: Sequence[Network]) -> list[Run]:
     """The runs of these networks, each once."""
-    return list({network.run.path: network.run for network in networks if network.run is not None}.values())
+    runs_by_path = {network.run.path: network.run for network in networks if network.run is not None}
+    return list(runs_by_path.values())
 
 
 class SlowMeasure(NamedTuple):
@@ -136,9 +138,10 @@ SLOW: list[SlowMeasure] = []
 def per_network(
     *, slow: bool = False, only: Callable[[Network], bool] | None = None
 ) -> Callable[[OfNetwork[Arguments, Result]], OfNetwork[Arguments, Result]]:
-    """A decorator for a function of a network, and of further arguments: the network stores its results.
+    """A decorator for a function of a network, and of further arguments, that stores its results with the network.
 
-    `measure_ahead` calls slow functions with the network alone, for all networks or those with a true `only(network)`.
+    The function is then computed once for each network and arguments. A slow function can be called with the network
+    alone, as `measure_ahead` does: for all networks, or for those for which `only(network)` is true.
     """
 
     def decorate(function: OfNetwork[Arguments, Result]) -> OfNetwork[Arguments, Result]:
@@ -168,38 +171,58 @@ def store_result(network: Network, function: Callable[..., Result], result: Resu
     network.results[(_full_name(function), *arguments)] = result
 
 
-def measure_ahead(
-    networks: Sequence[Network], processes: int, listener: Callable[[str], None] = lambda name: None
-) -> None:
-    """Measures all slow functions of these networks in several processes, and stores the results with the networks.
+class Job(NamedTuple):
+    """Something to be computed in another process, and what is done with the result in this one."""
 
-    `listener` is called with the name of each function that was measured. One that raises an error has no result; it
-    raises the error again when it is called.
+    name: str
+    compute: Callable[[], Any]
+    """Runs in the other process."""
+    store: Callable[[Any], object]
+    """Called in this process with what `compute` returned."""
+
+
+def measure_ahead(
+    networks: Sequence[Network],
+    processes: int,
+    listener: Listener = lambda name: None,
+    more: Sequence[Job] = (),
+) -> None:
+    """Measures all slow functions of these networks, and does `more` jobs, in several processes.
+
+    The results are stored with the networks. `listener` is called with the name of each job that is done. A measure
+    that raises an error has no result; it raises the error again when it is called.
     """
     if networks and processes > 1:
         # Compiled kernels are loaded here, which takes most of a second, so that forked processes have them.
         tokens = torch.zeros(1, 1, networks[0].config.task.length, dtype=torch.int64)
         answers(networks[0].stack, tokens)
         trace(networks[0].stack, tokens)
-    # `only` may need a slow function itself: it is called when the results of the functions without it are stored.
-    for of_some in (False, True):
-        measures = [slow for slow in SLOW if (slow.only is not None) == of_some]
-        jobs = [
-            (slow.measure, network)
-            for slow in measures
-            for network in networks
-            if slow.only is None or slow.only(network)
-        ]
-        for index, results in in_parallel(_new_results, jobs, processes):
-            measure, network = jobs[index]
-            network.results.update(results)
-            listener(measure.__name__)
+    jobs = [*more]
+    for slow in SLOW:
+        jobs += [_job(slow.measure, network) for network in networks if slow.only is None]
+    _do_all(jobs, processes, listener)
+    # `only` may need a slow function itself: it is called when the results of the first jobs are stored.
+    jobs = []
+    for slow in SLOW:
+        jobs += [_job(slow.measure, network) for network in networks if slow.only is not None and slow.only(network)]
+    _do_all(jobs, processes, listener)
 
 
-def _new_results(job: tuple[Callable[[Network], Any], Network]) -> dict[tuple[Any, ...], Any]:
-    """The results, by their keys, that a measure adds to those of a network: its own and those of what it called."""
-    measure, network = job
-    keys_before = set(network.results)
-    with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
-        measure(network)
-    return {key: result for key, result in network.results.items() if key not in keys_before}
+def _job(measure: Callable[[Network], Any], network: Network) -> Job:
+    """The job of measuring a network: it stores the result, and the results of functions that `measure` called."""
+
+    def new_results() -> dict[tuple[Any, ...], Any]:
+        """The results, by their keys, that measuring adds to those of the network."""
+        keys_before = set(network.results)
+        with suppress(Exception):  # some errors, such as `NotDefined`, cannot be sent to another process
+            measure(network)
+        return {key: result for key, result in network.results.items() if key not in keys_before}
+
+    return Job(name=measure.__name__, compute=new_results, store=network.results.update)
+
+
+def _do_all(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
+    """Does the jobs in several processes, stores each result, and calls the listener with each job's name."""
+    for index, result in in_parallel(lambda job: job.compute(), jobs, processes):
+        jobs[index].store(result)
+        listener(jobs[index].name)

@@ -6,7 +6,7 @@ python -m benchmarks.peers --device cuda --models 128   a stack on a GPU, agains
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import time
 from argparse import ArgumentParser
@@ -22,7 +22,7 @@ from assignadd.config import PRESETS, Config
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.manifest import cpu_model
-from assignadd.runs.transformer_lens import LENS, lens_config
+from assignadd.runs.transformer_lens import LENS, lens_config, lens_installed
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import captured
 from assignadd.training.plain import Step, plain_steps, step_of
@@ -36,7 +36,7 @@ def cpu_peers(config: Config, batch: Batch) -> dict[str, Step]:
     In TransformerLens, native models have an MLP in every layer, as the paper's code has.
     """
     peers = dict(plain_steps(config, batch))
-    if importlib.util.find_spec(LENS) is not None:
+    if lens_installed():
         native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
         model = native.boot(lens_config(config))
         peers["lens"] = step_of(config, batch, model, lambda tokens: model(tokens)[:, -1])

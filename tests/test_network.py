@@ -20,7 +20,7 @@ from assignadd.measures.probes import answer_probes_of
 from assignadd.measures.routing import routing_columns
 from assignadd.model.architecture import NotDefined
 from assignadd.model.stack import initial_stack
-from assignadd.network import Network, measure_ahead, networks_of, per_network, runs_of, store_result
+from assignadd.network import Job, Network, measure_ahead, networks_of, per_network, runs_of, store_result
 from assignadd.paper.addition.claims import ADDITION
 from assignadd.paper.causes.claims import INTERCHANGE
 from assignadd.paper.causes.interchange import interchange_of
@@ -173,8 +173,8 @@ def test_a_measure_that_is_not_defined_raises_its_error_where_it_is_asked_for(mo
     def good(network: Network) -> int:
         return 7
 
-    one = handmade()
-    measure_ahead([one], processes)
-    assert sorted(one.results.values()) == [5, 7]
+    one, kept = handmade(), []
+    measure_ahead([one], processes, more=[Job("other", lambda: 9, kept.append)])
+    assert sorted(one.results.values()) == [5, 7] and kept == [9]
     with pytest.raises(NotDefined, match="a measure is not defined for this network: it has no MLP 5"):
         bad(one)

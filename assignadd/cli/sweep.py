@@ -101,11 +101,12 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
             table = run_plan(planned, listener, self.typed)
         note_versions(read_provenance(out))
         counts: dict[str, Any] = tally(table, sweep) | {"table": str(out / TABLE)}
+        n_rows = table.select("step").collect().height  # one column is enough to count the rows of the file
         binding = ""  # a task of the user's own has no variables
         if not has_code_of_user(sweep.config):
             binding = f"{counts['bind']} learned to bind variables, {counts['do_not_bind']} did not, "
         lines = [
-            f"{counts['table']}: {counts['models']} models, {table.height:,} rows",
+            f"{counts['table']}: {counts['models']} models, {n_rows:,} rows",
             f"{binding}{counts['diverged']} diverged",
         ]
         return Output(lines, counts, Table("", columns(*counts), [tuple(counts.values())]))

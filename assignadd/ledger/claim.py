@@ -55,6 +55,7 @@ def uses(checkpoints_of: CheckpointsOf) -> Callable[[Measure], Measure]:
     """A decorator that says which checkpoints of any network a measure looks at; without it, the last one."""
 
     def mark(measure: Measure) -> Measure:
+        """The measure itself, with its attribute `checkpoints_of`, which `steps_of` reads."""
         measure.checkpoints_of = checkpoints_of  # type: ignore[attr-defined]
         return measure
 
@@ -227,13 +228,14 @@ def find(records: Sequence[Record], id: str) -> Record | None:
 
     None if there is no such record or reading.
     """
-    for record in records:
-        if record.id == id:
-            return record
-        for reading in record.readings:
-            if f"{record.id}:{reading.id}" == id:
-                numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
-                return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
+    record_id, _, reading_id = id.partition(":")
+    record = next((record for record in records if record.id == record_id), None)
+    if record is None or not reading_id:
+        return record
+    for reading in record.readings:
+        if reading.id == reading_id:
+            numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
+            return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
     return None
 
 
@@ -334,9 +336,12 @@ def verdict_over(results: Sequence[SeedResult]) -> str:
     counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
+    counted = []
     words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
-    counted = [(counts[verdict], singular, plural) for verdict, singular, plural in words if counts[verdict]]
-    return ", ".join(f"{n} {singular if n == 1 else plural}" for n, singular, plural in counted)
+    for verdict, singular, plural in words:
+        if n := counts[verdict]:
+            counted.append(f"{n} {singular if n == 1 else plural}")
+    return ", ".join(counted)
 
 
 def median_of(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:

@@ -14,7 +14,7 @@ import msgspec
 from assignadd.config import ConfigError
 from assignadd.config.errors import did_you_mean
 from assignadd.ledger.claim import Claim, Record, is_about_networks, judge
-from assignadd.network import SEQUENCES, Network, measure_ahead, networks_of, runs_of
+from assignadd.network import SEQUENCES, Job, Network, measure_ahead, networks_of, runs_of
 from assignadd.paper.addition.claims import ADDITION, APPENDIX_C
 from assignadd.paper.binding.claims import MECHANISM
 from assignadd.paper.causes.claims import CAUSES
@@ -50,23 +50,33 @@ def ledger(
     beginning of an id. `command` is the command that asked for the ledger: a record has it with `--only` and the
     claim's id. `listener` is called with the id of each claim before it is judged.
     `populations` default to those of the package, if these networks have the paper's task and architecture. Where all
-    claims are asked for, slow measures are computed first, in several processes.
+    claims are asked for, slow measures and the claims about populations are computed first, in several processes.
     """
     tested_on = populations_for([network.config for network in networks]) if populations is None else populations
 
-    if only is None and processes > 1:
-        measure_ahead(networks, processes, listener)
-    records = []
-    for claim in chosen_claims(only, more):
-        if is_about_networks(claim) and not networks:
-            continue
-        listener(claim.id)
+    def judged(claim: Claim) -> Record:
+        """The record of a claim, about these networks or about the populations."""
         of_networks = networks if is_about_networks(claim) else ()
-        records.append(judge(claim, of_networks, f"{command} --only {claim.id}", tested_on))
+        return judge(claim, of_networks, f"{command} --only {claim.id}", tested_on)
+
+    claims = [claim for claim in chosen_claims(only, more) if networks or not is_about_networks(claim)]
+    records: dict[str, Record] = {}  # by the claim's id
+    if only is None and processes > 1:
+        tested_on.load()  # before processes are forked
+        on_populations = [claim for claim in claims if not is_about_networks(claim)]
+        job = Job(
+            "populations", compute=lambda: {claim.id: judged(claim) for claim in on_populations}, store=records.update
+        )
+        measure_ahead(networks, processes, listener, more=[job])
+    for claim in claims:
+        listener(claim.id)
+        if claim.id not in records:
+            records[claim.id] = judged(claim)
+    in_order = [records[claim.id] for claim in claims]
     if only is None or _is_theory(only):
         listener("theory")
-        records += _matching(only, theory_records(networks))
-    return records
+        in_order += _matching(only, theory_records(networks))
+    return in_order
 
 
 def chosen_claims(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:

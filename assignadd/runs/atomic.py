@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from assignadd.config.errors import RunError
 
 # The name of a file that is being written: `.config.json.0a1b2c3d.tmp` becomes `config.json`.
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+PART = 1 << 20  # bytes of a file that are copied at a time
 RENAMES_OPEN_FILES = os.name != "nt"  # Windows does not
 # Flags of os.open, as far as this system has them. With NOT_A_LINK, opening a link is an error; with AT_ONCE, opening a
 # pipe does not wait for its other end, and Windows reads and writes bytes.
@@ -21,8 +25,8 @@ NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def write(path: Path, data: bytes) -> None:
-    """Makes `path` a file with these bytes; a file that is there is replaced whole, or not at all.
+def write(path: Path, data: bytes | IO[bytes]) -> None:
+    """Makes `path` a file with these bytes, or those of a file; a file that is there is replaced whole, or not at all.
 
     The bytes go into a temporary file beside it, which is synced and renamed to `path`; then the directory is synced.
     """
@@ -35,7 +39,9 @@ def write(path: Path, data: bytes) -> None:
                 lock(fd)  # so that another process does not remove it as a leftover
             if not temporary.exists():  # another process removed it before it was locked
                 return write(path, data)
-            _write_all(fd, data)
+            parts: Iterable[bytes] = [data] if isinstance(data, bytes) else iter(partial(data.read, PART), b"")
+            for part in parts:
+                _write_all(fd, part)
             os.fsync(fd)
             if RENAMES_OPEN_FILES:  # while it is locked
                 os.replace(temporary, path)
@@ -133,7 +139,21 @@ def lock(fd: int) -> bool:
     """Locks an open file and returns whether that is done: not if another process holds the lock."""
     from filelock import lock_descriptor
 
-    return lock_descriptor(fd, blocking=False)
+    try:
+        return lock_descriptor(fd, blocking=False)
+    except OSError as error:
+        if error.errno == errno.ENOSYS and not _python_has_locks():  # as in a browser, without other processes
+            return True
+        raise
+
+
+def _python_has_locks() -> bool:
+    """Whether this Python can lock files; if so, an error is the file system's."""
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        return os.name == "nt"
+    return True
 
 
 def _write_all(fd: int, data: bytes) -> None:

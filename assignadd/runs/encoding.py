@@ -26,10 +26,16 @@ from assignadd.model.stack import Stack, flatten, weight_shapes
 if TYPE_CHECKING:
     import polars
 
-MOST_CELLS = 150_000_000  # of a table that is read: a few kilobytes of Parquet can unpack to any number
-COMPRESSION_LEVEL = 19  # of 22; tables are written once, and read and sent often
-PREFIX = "assignadd-seal:"  # what the seal begins with; the 64 digits of a sha256 follow
-BLANK = PREFIX + "0" * 64  # what stands in a file until its seal is known, which then replaces it
+# The most cells of a table that is read: a few kilobytes of Parquet can unpack to any number of them.
+MOST_CELLS = 150_000_000
+# The rows that are compressed together in a table that is written a part at a time.
+ROWS_TOGETHER = 50_000
+# The most bytes at the end of a Parquet file that its metadata take, among them the seal.
+MOST_OF_METADATA = 1 << 20
+# What the seal begins with; the 64 digits of a sha256 follow.
+PREFIX = "assignadd-seal:"
+# What stands in a file until its seal is known: as long as the seal, which then replaces it.
+BLANK = PREFIX + "0" * 64
 SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 
@@ -51,10 +57,13 @@ def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
 
 
 def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
-    """The stack of these weights with a leading axis M; a RunError that names the file `where` if they do not fit."""
+    """The stack of these weights with a leading axis M; a RunError that names the file `where` if they do not fit.
+
+    Weights in half precision, as in the runs that come with the package, are widened to the precision of the settings.
+    """
     dtype = getattr(torch, config.numerics.dtype)
-    # The runs that come with the package have weights in half precision.
-    weights = {name: weight.to(dtype) if weight.dtype == torch.float16 else weight for name, weight in weights.items()}
+    widened = {name: weight.to(dtype) for name, weight in weights.items() if weight.dtype == torch.float16}
+    weights = {**weights, **widened}
     expected = {name: f"{dtype} {(M, *shape)}" for name, shape in weight_shapes(config).items()}
     stored = {name: f"{weight.dtype} {tuple(weight.shape)}" for name, weight in weights.items()}
     for name in expected | stored:
@@ -67,7 +76,8 @@ def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) 
 def sealed(data: bytes) -> bytes:
     """`data`, in which `BLANK` stands once, with the seal instead of it: the sha256 of `data` as it is given."""
     before, after = data.split(BLANK.encode())
-    return before + PREFIX.encode() + hashlib.sha256(data).hexdigest().encode() + after
+    seal = PREFIX + hashlib.sha256(data).hexdigest()
+    return before + seal.encode() + after
 
 
 def check_seal(data: bytes, name: str) -> None:
@@ -84,11 +94,31 @@ def check_seal(data: bytes, name: str) -> None:
 def encode_table(table: polars.DataFrame, about: Mapping[str, str]) -> bytes:
     """A sealed Parquet file of this table, compressed by zstd, with the entries of `about` in its metadata."""
     file = io.BytesIO()
-    table.write_parquet(
-        file, compression="zstd", compression_level=COMPRESSION_LEVEL, statistics=False,
-        metadata={**about, "seal": BLANK},
-    )  # fmt: skip
+    metadata = {**about, "seal": BLANK}
+    table.write_parquet(file, compression="zstd", statistics=False, metadata=metadata)
     return sealed(file.getvalue())
+
+
+def sink_sealed(table: polars.LazyFrame, file: io.BufferedRandom, level: int) -> None:
+    """Writes a sealed Parquet file of this table into an empty file, a part of the rows at a time.
+
+    It is compressed by zstd at this level. Reading begins at the start of the file afterwards.
+    """
+    table.sink_parquet(
+        file,
+        compression="zstd",
+        compression_level=level,
+        statistics=False,
+        row_group_size=ROWS_TOGETHER,
+        metadata={"seal": BLANK},
+    )
+    file.seek(0)
+    seal = PREFIX + hashlib.file_digest(file, "sha256").hexdigest()
+    start = file.seek(max(0, file.tell() - MOST_OF_METADATA))
+    before, _ = file.read().split(BLANK.encode())
+    file.seek(start + len(before))
+    file.write(seal.encode())
+    file.seek(0)
 
 
 def decode_sealed(data: bytes, name: str, n_rows: int | None = None) -> tuple[polars.DataFrame, dict[str, str]]:

@@ -45,10 +45,14 @@ def read_input(path: Path, most: int, first: int | None = None, *, flags: int = 
 def read_regular(folder: Path, name: str, first: int | None = None, most: int = MOST_BYTES) -> bytes:
     """The bytes of the file `name` in one of our folders, or its `first` bytes.
 
-    Raises a RunError if the file is missing, is refused by `read_input`, or is reached through a link.
+    Raises a RunError if the file is missing, is refused by `read_input`, or is reached through a link. In the cache of
+    huggingface_hub a file of REPOSITORY/snapshots/COMMIT is a link into REPOSITORY/blobs, which is allowed.
     """
     path = folder / name
-    if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
+    target = Path(os.path.realpath(path))
+    if target.is_relative_to(os.path.realpath(folder / "../../blobs")):
+        path = target
+    elif path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
         raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
     try:
         return read_input(path, most, first, flags=atomic.NOT_A_LINK)
@@ -99,9 +103,10 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Raises a DestinationError for a link, for a file inside a run but its measures, and for one that is not ours.
+    """Raises a DestinationError for a link, for a place inside a run, and for a file that is there and is not ours.
 
-    `is_ours` says from the bytes of a file that is there whether the command wrote it.
+    Inside a run, `measures.parquet` alone is allowed. `is_ours` says from the bytes of a file that is there whether the
+    command wrote it.
     """
     _refuse_link(path)
     for folder in list(path.absolute().parents)[:2]:  # a run has files in its folder and in folders of that

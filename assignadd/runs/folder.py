@@ -99,11 +99,16 @@ class Run:
         """The name of the folder, or of the repository on the Hub, as it can be shown."""
         if self.source is not None:
             return self.source.repository.partition("/")[2]
-        return printable(os.path.basename(os.path.abspath(self.path)))
+        folder = Path(os.path.abspath(self.path))
+        repository = folder.parent.parent.name
+        # In the cache of huggingface_hub the folder is models--OWNER--NAME/snapshots/COMMIT.
+        if folder.parent.name == "snapshots" and repository.startswith("models--"):
+            return printable(repository.rpartition("--")[2])
+        return printable(folder.name)
 
     @property
     def address(self) -> str:
-        """What `open_run` opens the run by: its folder, or `hf://OWNER/NAME@COMMIT`."""
+        """The address at which the run can be opened again: its folder, or `hf://OWNER/NAME@COMMIT`."""
         return self.source.address if self.source else str(self.path)
 
     @property
@@ -195,7 +200,9 @@ class Run:
         """For each model, the step at which its loss was no longer finite; None where it always was."""
         n_models = len(self.members)
         last_evaluation = self.metrics()[-n_models:]  # a row per model; no rows before the first evaluation
-        return [row.get("diverged_at") for row in last_evaluation] or [None] * n_models
+        if not last_evaluation:
+            return [None] * n_models
+        return [row.get("diverged_at") for row in last_evaluation]
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
@@ -228,7 +235,8 @@ class Run:
             diverged_at_steps = [None] * len(self.members)
         is_finite = stack.flat.isfinite().all(1).tolist()  # (M,)
         reasons = {}
-        for i, (seed, diverged_at) in enumerate(zip(self.manifest.seeds, diverged_at_steps, strict=True)):
+        for i, seed in enumerate(self.manifest.seeds):
+            diverged_at = diverged_at_steps[i]
             if diverged_at is not None and diverged_at <= step:
                 steps_before = [earlier for earlier in self.steps if earlier < diverged_at]
                 hint = f"; --step {steps_before[-1]} is from before that" if steps_before else ""
@@ -249,7 +257,10 @@ class Run:
         return step, stack.models(index)
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
-        """One model, by its place in the run from 0, over training: the stack of its checkpoints at `steps`, or all."""
+        """One model over training: the stack of its checkpoints at these steps (default: all).
+
+        `model` is its place in the run, counted from 0.
+        """
         from assignadd.model.stack import concatenate
 
         if not 0 <= model < len(self.members):
@@ -356,19 +367,19 @@ def check_files(run: Run, task: TaskOfUser = None, network: NetworkOfUser = None
     from assignadd.model.own import register_network
     from assignadd.task.own import register_task
 
+    # By option: the file that the run was trained with and the named one, each as a TaskFile or NetworkFile. They are
+    # equal if their contents are, whatever their names.
+    named_files: dict[str, tuple[Any, Any]] = {}
     if task is not None:
-        _check_file(run, TASK_TEXT, run.config.task.file, register_task(task))
+        named_files["task"] = run.config.task.file, register_task(task)
     if network is not None:
-        _check_file(run, NETWORK_TEXT, run.config.model.file, register_network(network, run.config.task))
-
-
-def _check_file(run: Run, text: str, trained_with: Any, named: Any) -> None:
-    """Raises a RunError unless both are files with the same content, which the run has as `text`."""
-    if trained_with is None:
-        raise RunError(f"run {run.name} has no {Path(text).stem} of your own; leave {named.name} out")
-    if trained_with != named:
-        path = f"its text at that time is {run.path / text}"
-        raise RunError(f"run {run.name} was trained with {trained_with!r}, and this is {named!r}; {path}")
+        named_files["network"] = run.config.model.file, register_network(network, run.config.task)
+    for option, (trained_with, named) in named_files.items():
+        if trained_with is None:
+            raise RunError(f"run {run.name} has no {option} of your own; leave {named.name} out")
+        if trained_with != named:
+            text = f"its text at that time is {run.path / f'{option}.txt'}"
+            raise RunError(f"run {run.name} was trained with {trained_with!r}, and this is {named!r}; {text}")
 
 
 def shipped(name: str) -> Path:

@@ -73,9 +73,12 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def changes(self, since: Environment) -> list[str]:
         """What differs from the environment `since` and may change numbers, such as "threads 1 -> 2", a text each."""
-        names = ("torch", "device", "threads", "assignadd", "commit")
-        values = [(name, getattr(since, name), getattr(self, name)) for name in names]
-        return [f"{name} {before} -> {now}" for name, before, now in values if before != now]
+        changes = []
+        for name in ("torch", "device", "threads", "assignadd", "commit"):
+            before, now = getattr(since, name), getattr(self, name)
+            if before != now:
+                changes.append(f"{name} {before} -> {now}")
+        return changes
 
 
 class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -176,8 +179,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def sealed(self) -> bytes:
         """The bytes of the file, with the seal filled in."""
-        unsealed = _encode(replace(self, seal=""))
-        return _encode(replace(self, seal=hashlib.sha256(unsealed).hexdigest()))
+        seal = hashlib.sha256(_encode(replace(self, seal=""))).hexdigest()
+        return _encode(replace(self, seal=seal))
 
     def write(self, folder: Path) -> None:
         """Makes this the manifest of a run folder: the commit."""
@@ -225,10 +228,13 @@ def source_commit(folder: Path) -> tuple[str | None, bool | None]:
     Where Git does not track the folder, as in a copy: the commit in the variable ASSIGNADD_COMMIT and None, as nothing
     is compared; without that variable, None and False.
     """
-    if _git(folder, "ls-files", "--", ".") and (commit := _git(folder, "rev-parse", "HEAD").strip()):
+    is_tracked = _git(folder, "ls-files", "--", ".") != ""
+    commit = _git(folder, "rev-parse", "HEAD").strip() if is_tracked else ""
+    if commit:
         return commit, _git(folder, "status", "--porcelain", "--", ".") != ""
     commit_of_copy = os.environ.get("ASSIGNADD_COMMIT")
-    return commit_of_copy, None if commit_of_copy else False
+    differs = None if commit_of_copy else False
+    return commit_of_copy, differs
 
 
 def _git(folder: Path, *arguments: str) -> str:

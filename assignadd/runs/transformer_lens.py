@@ -42,14 +42,16 @@ from assignadd.task.vocabulary import Vocabulary
 
 # The types of the tensors that a file may have.
 PLAIN = (torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-MOST_BESIDES = 64 << 20  # bytes of a file on top of the weights, such as masks and zero biases
+# Bytes of a file on top of the weights, such as masks and zero biases.
+MOST_BESIDES = 64 << 20  # 64 MiB
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
 # The authors' file of their network after training, and its step.
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
 # The causal mask, and the score of what it hides, which TransformerLens 2 and 3 save with the weights.
 MASK = re.compile(r"blocks\.(0|[1-9][0-9]*)\.attn\.(mask|IGNORE)")
 LENS = "transformer_lens"
-NORMS = {"none": None, "rms": "RMS", "layer": "LN"}  # by our name, theirs
+# Our names of the norms, and theirs.
+NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
 
 
 def state_dicts_in(path: Path) -> list[Path]:
@@ -70,8 +72,8 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     """
     path_of_step = {_step(path): path for path in paths}
     if not paths or len(path_of_step) < len(paths):
-        files = f"{len(paths)} files for {len(path_of_step)} different steps"
-        raise RunError(f"{files}; give each step once, and at least one")
+        n_steps = len(path_of_step)
+        raise RunError(f"{len(paths)} files for {n_steps} different steps; give each step once, and at least one")
     last_step = max(path_of_step)
     config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=last_step))
     # All files are checked before anything is written, and read again later: hundreds may not fit into memory.
@@ -136,9 +138,9 @@ def _decode_stack(path: Path, data: bytes, config: Config) -> Stack:
 
 def _is_state_dict(loaded: Any) -> bool:
     """Whether this is a mapping from names to tensors."""
-    return isinstance(loaded, Mapping) and all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in loaded.items()
-    )
+    if not isinstance(loaded, Mapping):
+        return False
+    return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in loaded.items())
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
@@ -201,9 +203,14 @@ def to_transformer_lens(model: Transformer) -> Any:
     return network.eval()
 
 
+def lens_installed() -> bool:
+    """Whether TransformerLens, which is optional, is installed."""
+    return find_spec(LENS) is not None
+
+
 def _lens_version() -> int:
     """The first number of the version of TransformerLens; a UsageError if that is missing or cannot be used here."""
-    if find_spec(LENS) is None:
+    if not lens_installed():
         raise UsageError("TransformerLens is not installed: pip install 'assignadd[lens]'")
     number = version("transformer-lens")
     major = int(number.partition(".")[0])

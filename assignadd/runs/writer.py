@@ -78,7 +78,7 @@ class Writer(Run):
         else:
             self.notes = self._changes_of_environment()
             self._return_to_newest_state()
-            self._digest = hashlib.sha256(self.committed(METRICS))  # to which the rows of the next commit are added
+            self._digest = self._digest_of_metrics()
         self._from_step = self.manifest.step
         self._discard_unlisted_states()
 
@@ -114,9 +114,14 @@ class Writer(Run):
             yield cls(path, environment)
 
     def commit(
-        self, step: int, *, state: Mapping[str, Tensor] | None = None, checkpoint: Stack | None = None,
-        rows: Sequence[Mapping[str, Any]] = (), finished: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        step: int,
+        *,
+        state: Mapping[str, Tensor] | None = None,
+        checkpoint: Stack | None = None,
+        rows: Sequence[Mapping[str, Any]] = (),
+        finished: bool = False,
+    ) -> None:
         """Saves the state, the checkpoint and the new `rows` of the metrics as of `step`, or nothing."""
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
@@ -130,12 +135,14 @@ class Writer(Run):
             for name, tensors in tensors_of_file.items():
                 files[name] = self._save(name, step, encode_tensors(tensors))
             metrics, digest = self._append(rows)
-            seconds = round(time.monotonic() - self._started_clock, 3)
-            session = Session(self._started, self._from_step, step, seconds, self._environment)
             manifest = replace(
-                self.manifest, step=step, finished=finished, metrics=metrics,
-                files=self._files_to_list(files, step, metrics), sessions=(*self._earlier_sessions, session),
-            )  # fmt: skip
+                self.manifest,
+                step=step,
+                finished=finished,
+                metrics=metrics,
+                files=self._files_to_list(files, step, metrics),
+                sessions=(*self._earlier_sessions, self._session(step)),
+            )
             manifest.write(self.path)
         except Exception:
             with contextlib.suppress(RunError):
@@ -146,7 +153,7 @@ class Writer(Run):
 
     def _append(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Blob, hashlib._Hash]:
         """Appends rows to the metrics; returns the size and hash of all rows, and the hash object for further rows."""
-        lines = msgspec.json.Encoder().encode_lines(rows)
+        lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         committed_size = self.manifest.metrics.size
         if lines:
             atomic.append(self.path / METRICS, committed_size, lines)
@@ -183,18 +190,25 @@ class Writer(Run):
         return hashlib.sha256(data).hexdigest() in (blob.sha256, self._sha256_at_opening.get(name))
 
     def _files_to_list(self, files: dict[str, File], step: int, metrics: Blob) -> dict[str, File]:
-        """`files` without older states: the newest stays, and one each `state_every` steps.
+        """Those of `files` that the manifest of a commit at `step` lists: all but older states.
 
-        A state of this step gets `metrics`, the size and hash of the rows so far.
+        The newest state stays, and one each `state_every` steps. A state of this step gets `metrics`, the size and hash
+        of the rows so far.
         """
-        states = {name: file for name, file in files.items() if name.startswith(STATES)}
-        newest_step = max((file.step or 0 for file in states.values()), default=0)
-        for name, file in states.items():
-            if file.step != newest_step and (file.step or 0) % self.config.record.state_every:
-                del files[name]
-            elif file.step == step:
-                files[name] = replace(file, metrics=metrics)
-        return files
+        # `file.step` is None for files that have no step, and so never for a state.
+        step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
+        newest_step = max(step_of_state.values(), default=0)
+        listed = {}
+        for name, file in files.items():
+            state_step = step_of_state.get(name)  # None for other files
+            if state_step is None or state_step == newest_step or state_step % self.config.record.state_every == 0:
+                listed[name] = replace(file, metrics=metrics) if state_step == step else file
+        return listed
+
+    def _session(self, step: int) -> Session:
+        """The record of what this process did on the run up to `step`, for the manifest."""
+        seconds = round(time.monotonic() - self._started_clock, 3)
+        return Session(self._started, self._from_step, step, seconds, self._environment)
 
     def _continue_with(self, manifest: Manifest) -> None:
         """Takes over a manifest that is on disk, and removes the files that the earlier manifest alone lists."""
@@ -210,11 +224,16 @@ class Writer(Run):
             if name not in self.manifest.files:
                 atomic.discard(self.path / name)
         atomic.append(self.path / METRICS, self.manifest.metrics.size, b"")  # cuts off rows that are not committed
-        self._digest = hashlib.sha256(self.committed(METRICS))
+        self._digest = self._digest_of_metrics()
+
+    def _digest_of_metrics(self) -> hashlib._Hash:
+        """The hash object (sha256) of the committed rows, to which the rows of the next commit are added."""
+        return hashlib.sha256(self.committed(METRICS))
 
     def _changes_of_environment(self) -> list[str]:
         """A line that says what differs from the environment of the last session, in a list; [] if nothing does."""
-        changes = self._environment.changes(self._earlier_sessions[-1].environment) if self._earlier_sessions else []
+        sessions = self.manifest.sessions
+        changes = self._environment.changes(sessions[-1].environment) if sessions else []
         if not changes:
             return []
         is_other_version = any(change.startswith(("assignadd", "commit")) for change in changes)
@@ -234,9 +253,10 @@ class Writer(Run):
             self.manifest.write(self.path)
 
     def _discard_unlisted_states(self) -> None:
-        """Removes states that the manifest does not list: those of a commit that was killed before or after its end.
+        """Removes files of states that the manifest does not list.
 
-        A file that cannot be read, or that has no step or another than its name says, is not ours, and stays.
+        A commit was killed before it listed a new one, or before it removed an old one. A file that cannot be read, or
+        that has no step or another than its name says, is not ours, and stays.
         """
         for path in (self.path / STATES).glob("*.safetensors"):
             name = f"{STATES}/{path.name}"
@@ -249,7 +269,10 @@ class Writer(Run):
 
 
 def _claim(path: Path) -> None:
-    """Marks a folder for a new run. An error for a link, a damaged run, or a folder that holds anything else."""
+    """Marks a folder for a new run; leaves a run that is there unchanged.
+
+    Raises an error, and writes nothing, for a link, a damaged run, or a folder that holds anything else.
+    """
     if path.is_symlink():
         raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
     if not (path / MANIFEST).exists():

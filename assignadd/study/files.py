@@ -87,10 +87,10 @@ def run_study(
     """
     if path is not None and sweep.observe is not None:
         sweep = replace(sweep, observe=partial(observe_in_file, path.resolve(), study.name))
-    sweep_table = run_sweep(sweep, out, machines, report, command)
+    sweep_table = run_sweep(sweep, out, machines, report, command).collect()
     provenance = read_provenance(out)
     provenance |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
-    write_results(study_frame(study, sweep, sweep_table), provenance, table_file(study, out))
+    write_results(study_frame(study, sweep, sweep_table).lazy(), provenance, table_file(study, out))
     return read_study(study, out)
 
 

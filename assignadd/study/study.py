@@ -248,14 +248,17 @@ class Study:
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         cell_labels = [cell.label for cell in self.cells]
         asked_labels: set[str | None] = set()
+        asked_columns: list[str | None] = []
         for question in self.ask:
             if isinstance(question, Question):
                 asked_labels |= {*question.number.cells, question.other}
-                for column in filter(None, (question.number.column, question.number.among)):
-                    self._check_column(column)
+                asked_columns += [question.number.column, question.number.among]
         unknown_labels = asked_labels - {*cell_labels, None}  # None: a question without another cell
         if len(set(cell_labels)) < len(cell_labels) or unknown_labels:
             raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
+        for column in asked_columns:
+            if column is not None:
+                self._check_column(column)
 
     def _check_column(self, column: str) -> None:
         """Raises a ConfigError for a question about a column that the table surely will not have."""
@@ -272,6 +275,11 @@ class Study:
         """What the columns of its table mean, by name; a meaning that the study states replaces ours."""
         exams = {final_column(name): f"accuracy ({label})" for name, label in EVALUATION_SETS.items()}
         return exams | MEANINGS | dict(self.columns)
+
+    @property
+    def config(self) -> Config:
+        """The settings of the networks, before those of their cells are added."""
+        return replace(self.base, optim=replace(self.base.optim, steps=self.steps))
 
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
         """The networks of the study as a sweep, with another number of seeds or steps where these are given.
@@ -290,7 +298,8 @@ class Study:
         members = []
         for cell in self.cells:
             # A cell that lists the settings of its networks has no more than it lists.
-            settings_of_networks = cell.models[:seeds] or ({},) * (self.seeds if seeds is None else seeds)
+            n_networks = self.seeds if seeds is None else seeds
+            settings_of_networks = cell.models[:seeds] if cell.models else ({},) * n_networks
             for i, settings in enumerate(settings_of_networks):
                 members.append((cell.label, Member(self.first_seed + i, {**cell.settings, **settings})))
         return members
@@ -308,9 +317,10 @@ class Study:
         return len(self._members())
 
     @property
-    def settings_within_cells(self) -> list[str]:
+    def settings_within_cells(self) -> tuple[str, ...]:
         """The dotted names of the settings in which networks of one cell differ."""
-        return sorted({name for cell in self.cells for settings in cell.models for name in settings})
+        settings_of_networks = [settings for cell in self.cells for settings in cell.models]
+        return tuple(sorted({name for settings in settings_of_networks for name in settings}))
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""

@@ -81,8 +81,8 @@ def run_sweep(
     machines: Machines = Machines(),  # noqa: B008 (frozen)
     report: Report = lambda job, step: None,
     command: str = "",
-) -> polars.DataFrame:
-    """The table of a sweep, written into the folder `out` once what is missing there is trained.
+) -> polars.LazyFrame:
+    """The table of a sweep, written into the folder `out` once what is missing there is trained, to be read from there.
 
     The same call goes on where an earlier one stopped. `report` is told the step that each job is at, by the job's
     number in the plan; `command` is recorded with the table.
@@ -90,21 +90,29 @@ def run_sweep(
     return run_plan(plan(sweep, out, machines), report, command)
 
 
-def run_plan(planned: Plan, report: Report = lambda job, step: None, command: str = "") -> polars.DataFrame:
+def run_plan(planned: Plan, report: Report = lambda job, step: None, command: str = "") -> polars.LazyFrame:
     """The table of a planned sweep, as `run_sweep` returns it."""
     sweep, machines = planned.sweep, planned.machines
     out = planned.jobs[0].out  # the same for all jobs
     claim_folder(out, "sweep")
-    for path in [job.path for job in planned.jobs if job.is_finished]:
-        try:
-            Run.open(path).metrics()  # before anything is trained: no table can be made of damaged rows
-        except RunError as error:
-            raise RunError(f"{error}; remove {path} to train its models again") from error
+    for job in planned.jobs:
+        if job.is_finished:
+            _check_metrics(job.path)  # before anything is trained
     run_local(planned.jobs, machines.device, machines.slots, report)
     runs = [Run.open(job.path) for job in planned.jobs]
-    table = results_table(runs, sweep)
-    write_results(table, provenance(runs, sweep, command), out / TABLE)
-    return table
+    with results_table(runs, sweep, out) as table:
+        write_results(table, provenance(runs, sweep, command), out / TABLE)
+    import polars  # after all processes were forked
+
+    return polars.scan_parquet(out / TABLE, glob=False)
+
+
+def _check_metrics(path: Path) -> None:
+    """Raises a RunError for a finished run whose rows are damaged, of which no table can be made."""
+    try:
+        Run.open(path).metrics()
+    except RunError as error:
+        raise RunError(f"{error}; remove {path} to train its models again") from error
 
 
 def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lambda job, step: None) -> None:

@@ -15,23 +15,13 @@ from typing import Any
 
 import torch
 
-from assignadd.config import (
-    SHORT_NAMES,
-    Config,
-    ConfigError,
-    Member,
-    Start,
-    check_members,
-    has_code_of_user,
-    with_settings,
-)
+from assignadd.config import SHORT_NAMES, Config, ConfigError, Member, Start, check_members, with_settings
 from assignadd.config.errors import RunError
 from assignadd.runs.config_json import parse, run_document, with_declared_types, with_operation
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
-from assignadd.sweeps.cost import SECONDS_OF_STACK, bytes_per_model, operations, step_seconds
-from assignadd.training.speed import flops
+from assignadd.sweeps.cost import bytes_per_model, operations, seconds_on_cpu
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -40,13 +30,12 @@ RATIOS = (
     0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65,
     10 / 12, 1.25,
 )  # fmt: skip
-# The values of settings in each sweep that has a name.
-GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "fraction": {"seen_fraction": FRACTIONS},
-    "two-var": {"two_var_ratio": RATIOS},
-    "seeds": {},
+# The sweeps over one setting by name: the setting and its values.
+GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "fraction": ("seen_fraction", FRACTIONS),
+    "two-var": ("two_var_ratio", RATIOS),
 }
-NAMES = tuple(GRIDS)
+NAMES = (*GRIDS, "seeds")
 # Sections of the settings that a sweep may vary; how models are recorded is the same for all.
 SECTIONS = ("task", "model", "optim", "seed", "numerics", "start")
 MOST_CELLS = 1_000_000
@@ -101,7 +90,10 @@ class Sweep:
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
     """The sweep `fraction` or `two-var` of the paper's figures, or `seeds`, which varies nothing but the seed."""
-    return Sweep(name, config, grid(GRIDS[name], seeds))
+    if name == "seeds":
+        return Sweep(name, config, grid({}, seeds))
+    setting, values = GRIDS[name]
+    return Sweep(name, config, grid({setting: values}, seeds))
 
 
 def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Member, ...]:
@@ -123,13 +115,15 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     """
     rows = _read_rows(path)
     have_seeds = any("seed" in row for row in rows)
+    if have_seeds and any(row.get("seed") is None for row in rows):
+        raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
     if len(rows) * (1 if have_seeds else len(seeds)) > MOST_CELLS:
         raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
     cells = []
     for row in rows:
-        seeds_of_row = [row.pop("seed", None)] if have_seeds else seeds
-        if have_seeds and type(seeds_of_row[0]) is not int:
-            raise ConfigError(f"{path.name}: seed", seeds_of_row[0], "a whole number in every row")
+        if have_seeds and type(row["seed"]) is not int:
+            raise ConfigError(f"{path.name}: seed", row["seed"], "whole numbers")
+        seeds_of_row = [row.pop("seed")] if have_seeds else seeds
         settings = _settings(path, row)
         cells += [Member(seed, settings) for seed in seeds_of_row]
     return Sweep(path.stem, config, tuple(cells))
@@ -159,20 +153,24 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         data = read_input(path, MOST_BYTES)
         if path.suffix == ".csv":
             return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
-        content = parse(data, path.name)
-        if isinstance(content, list) and all(isinstance(row, dict) for row in content):
-            return content
-        if not isinstance(content, dict) or not all(isinstance(values, list) for values in content.values()):
-            raise ValueError("neither a list of rows nor lists of values")
-        n_rows = math.prod(len(values) for values in content.values())
-        if n_rows > MOST_CELLS:
-            raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
-        return _combinations(content)
+        return _rows_of_json(parse(data, path.name))
     except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
         reason = getattr(error, "strerror", None) or error  # of an OSError without its path
         problem = " ".join(str(reason).split())[:80]
         files = f"a CSV or JSON file of settings ({problem})"
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
+
+
+def _rows_of_json(content: Any) -> list[dict[str, Any]]:
+    """The rows of parsed JSON: a list of rows, or every combination of the values in a grid."""
+    if isinstance(content, list) and all(isinstance(row, dict) for row in content):
+        return content
+    if isinstance(content, dict) and all(isinstance(values, list) for values in content.values()):
+        n_rows = math.prod(len(values) for values in content.values())
+        if n_rows > MOST_CELLS:
+            raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
+        return _combinations(content)
+    raise ValueError("neither a list of rows nor lists of values")
 
 
 @dataclass(frozen=True)
@@ -210,10 +208,8 @@ class Job:
 
     @cached_property
     def path(self) -> Path:
-        """The folder of the run; the name of a new one has a hash of its settings."""
-        if self.run is not None:
-            return self.run
-        return self.out / f"stack-{hashlib.sha256(run_document(self.config, self.members)).hexdigest()[:12]}"
+        """The folder of the run; a new one is named after its settings."""
+        return self.run or self.out / _folder_name(self.config, self.members)
 
     @property
     def is_finished(self) -> bool:
@@ -247,13 +243,24 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
         for member in cells_of_run:
             del cells[member]
     for config, cells in untrained.items():
-        if config.start != Start() or any(name.startswith("start.") for name in sweep.varied):
-            check_start([cell.config(config) for cell in cells])
+        _check_starts(config, list(cells))
         together = machines.most_together or models_together(config, machines)
         for stack in stacks(sweep.members[config], together):  # of all cells, also those that a run has
             if members := tuple(member for member in stack if member in cells):
                 jobs.append(Job(out, config, members, observe=sweep.observe))
     return jobs
+
+
+def _check_starts(config: Config, members: Sequence[Member]) -> None:
+    """Raises an error for models that cannot start from the weights that their settings name."""
+    have_start = config.start != Start()
+    with_start = [m for m in members if have_start or any(name.startswith("start.") for name, _ in m.settings)]
+    check_start([member.config(config) for member in with_start])
+
+
+def _folder_name(config: Config, members: Sequence[Member]) -> str:
+    """The name of the folder of a new run, with a hash of its settings."""
+    return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
@@ -306,16 +313,14 @@ class Plan:
             return 0.0
         if self.machines.device != "cpu":
             return None
-        example = jobs[0]
-        seconds_of_step = step_seconds(example.config, example.members[0])
-        if has_code_of_user(example.config):
-            steps = float(sum(job.model_steps for job in jobs))
-        else:  # evaluations count as the steps that have as many operations
-            # Of each job, the models that are left to be trained; of an interrupted one, what remains.
-            models = [job.model_steps / max(1, job.config.optim.steps) for job in jobs]
-            n_operations = sum(n * operations(job.config) for n, job in zip(models, jobs, strict=True))
-            steps = n_operations / flops(example.config)
-        seconds = len(jobs) * SECONDS_OF_STACK + steps * seconds_of_step
+        example = max(jobs, key=lambda job: len(job.members))
+        seconds_of_stack, seconds_of_model = seconds_on_cpu(example.config, example.members, example.observe)
+        operations_of = {config: operations(config) for config in {job.config for job in jobs}}
+        seconds = len(jobs) * seconds_of_stack
+        for job in jobs:
+            n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, what remains
+            ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's
+            seconds += seconds_of_model * n_models * (ratio if 0 < ratio < math.inf else 1.0)
         return round(seconds / min(self.machines.slots, len(jobs)), 1)
 
 

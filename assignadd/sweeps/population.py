@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,6 +24,15 @@ from assignadd.task.splits import pair_mask, pair_split
 
 if TYPE_CHECKING:
     import polars
+
+
+class EndShares(NamedTuple):
+    """A network's accuracies on a set at the end of training."""
+
+    shares: list[float]
+    """The share of right answers at each of the last evaluations."""
+    n: int
+    """The number of sequences of each of these evaluations."""
 
 
 class SeedCurves:
@@ -61,22 +70,17 @@ class SeedCurves:
         """Whether it binds variables at the end of training."""
         return self.curves.binds
 
-    def along_the_end(self, name: str) -> tuple[list[float], int]:
+    def along_the_end(self, name: str) -> EndShares:
         """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
         They are those of the exams at the end of training, or of the recorded evaluations where there are no exams.
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
-            stored = values[np.isfinite(values)]
-            n = int(self._provenance["sequences_in_end_exams"])
-        else:
-            steps = self.columns["step"]
-            stored = self.columns[name][np.isin(steps, end_of_training(steps.tolist()))]
-            n = int(self._provenance["sequences_per_set"])
-        # As whole counts divided by n: in the single precision of tables 1,900 / 2,000 would be below .95.
-        counts = np.round(stored.astype(float) * n)
-        return (counts / n).tolist(), n
+            return _shares_of(values[np.isfinite(values)], int(self._provenance["sequences_in_end_exams"]))
+        steps = self.columns["step"]
+        is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
+        return _shares_of(self.columns[name][is_at_the_end], int(self._provenance["sequences_per_set"]))
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
@@ -103,6 +107,12 @@ class SeedCurves:
         split_seed = self._provenance["config"].get("seed", {}).get("split")  # one split for all seeds, if it is set
         seen = pair_split(self.task, self.seed if split_seed is None else split_seed)  # drawn again
         return int(pair_mask(seen, "doubles").sum())
+
+
+def _shares_of(stored: np.ndarray, n: int) -> EndShares:
+    """The shares as whole counts divided by `n`. In the single precision of tables 1,900 / 2,000 would be below .95."""
+    counts = np.round(stored.astype(float) * n)
+    return EndShares((counts / n).tolist(), n)
 
 
 @dataclass(frozen=True, eq=False)

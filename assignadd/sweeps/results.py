@@ -3,13 +3,18 @@ package."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from assignadd.config import SHORT_NAMES, Config, has_code_of_user
+from assignadd.config import SHORT_NAMES, Config, Member, has_code_of_user
 from assignadd.config.errors import ConfigError, RunError, one_of
-from assignadd.dynamics.phases import Curves
+from assignadd.dynamics.phases import BINDING_SET, Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
-from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, encode_table, sealed
+from assignadd.runs.encoding import BLANK, check_seal, decode_sealed, sealed, sink_sealed
 from assignadd.runs.files import MOST_SETTINGS, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
@@ -35,45 +40,92 @@ from assignadd.task.evalsets import LABELS
 if TYPE_CHECKING:
     import polars
 
+COMPRESSION_LEVEL = 19  # of 22; tables are written once and shipped
 TABLE = "table.parquet"
-PLACE = "place"  # the column with a model's place among the cells, while a table is made
+ROWS_AT_ONCE = 10_000  # as Python's objects a row takes ten times the memory of a row of a table
 
 
-def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
+@contextmanager
+def results_table(runs: Sequence[Run], sweep: Sweep, folder: Path) -> Iterator[polars.LazyFrame]:
     """A row per model and evaluation: settings and seed, step, loss, where it diverged, every accuracy and measure.
 
-    Rows are in the order of the cells and of the steps. Of a model that several runs have, the first run's count.
+    Rows are in the order of the cells and of the steps. They are made a part at a time and stay in a file in `folder`
+    that has no name and ends with the context, so that memory does not depend on the number of models.
     """
     import polars
+    from polars.io.plugins import register_io_source
 
-    names = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # of settings, each once, in order
-    models = [(config, member) for config, members in sweep.members.items() for member in members]
-    place_of_model = {model: place for place, model in enumerate(models)}
-    frames = []
+    columns = polars.DataFrame()  # of all parts, whose rows may have different measures
+    ends = [0]  # of the parts in the file
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for part in _parts(runs, sweep):
+            columns = polars.concat([columns, part.clear()], how="diagonal_relaxed")
+            part.write_ipc(file, compression="zstd")
+            ends.append(file.tell())
+
+        # Polars passes which columns and rows it wants, and gets all.
+        def read_parts(*_: Any) -> Iterator[polars.DataFrame]:
+            for start, end in pairwise(ends):
+                file.seek(start)
+                part = polars.read_ipc(io.BytesIO(file.read(end - start)))
+                yield polars.concat([columns, part], how="diagonal_relaxed")
+
+        yield register_io_source(read_parts, schema=columns.schema)
+
+
+def _parts(runs: Sequence[Run], sweep: Sweep) -> Iterator[polars.DataFrame]:
+    """The table of a sweep, some models at a time; a part has the columns of its rows."""
+    settings = dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))  # each once, in order
+    column_of_setting = {name: column_of(name) for name in settings}
+    run_of_model: dict[Config, dict[Member, Run]] = {}  # for each model, the first run that has it
     for run in runs:
-        first_columns = {}  # of each model that counts, by its index in the run
-        for index, member in enumerate(run.members):
-            place = place_of_model.pop((run.config, member), None)
-            if place is not None:
-                config = member.config(run.config)
-                first_columns[index] = {PLACE: place} | {column_of(name): setting_of(config, name) for name in names}
-        rows = [first_columns[row["model"]] | _recorded(row) for row in run.metrics() if row["model"] in first_columns]
-        if rows:
-            frame = polars.DataFrame(rows, infer_schema_length=None)
-            exact_settings = frame.select(map(column_of, names))  # they are compared, so they stay in double precision
-            numbers = polars.col(polars.Float64).cast(polars.Float32)
-            lists = polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32))
-            frames.append(frame.with_columns(numbers, lists).with_columns(exact_settings))
-    frames.sort(key=lambda frame: frame[PLACE][0])  # so that the order of columns does not depend on that of the runs
-    return polars.concat(frames, how="diagonal_relaxed").sort(PLACE, maintain_order=True).drop(PLACE)
+        of_config = run_of_model.setdefault(run.config, {})
+        for member in run.members:
+            of_config.setdefault(member, run)
+    rows: list[dict[str, Any]] = []
+    for config, members in sweep.members.items():
+        # The rows of models whose run has been read and whose turn comes later.
+        recorded: dict[Member, list[dict[str, Any]]] = {}
+        for member in members:
+            if member not in recorded:
+                recorded |= _rows_by_member(run_of_model[config][member])
+            config_of_model = member.config(config)
+            rows += [_row(row, config_of_model, column_of_setting) for row in recorded.pop(member)]
+            if len(rows) >= ROWS_AT_ONCE:
+                yield _frame(rows, column_of_setting.values())
+                rows = []
+    if rows:
+        yield _frame(rows, column_of_setting.values())
 
 
-def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts, accuracies and measures of a row that a run recorded, by column."""
-    facts = {name: row[name] for name in ("seed", "step", "loss", "diverged_at")}
-    measures = dict(row.get("measures", {}))
+def _rows_by_member(run: Run) -> dict[Member, list[dict[str, Any]]]:
+    """The recorded rows of each model of a run, in the order of the steps."""
+    rows: dict[Member, list[dict[str, Any]]] = {member: [] for member in run.members}
+    for row in run.metrics():
+        rows[run.members[row["model"]]].append(row)
+    return rows
+
+
+def _frame(rows: list[dict[str, Any]], settings: Iterable[str]) -> polars.DataFrame:
+    """Rows as a table; in single precision, except for the columns of settings."""
+    import polars
+
+    frame = polars.DataFrame(rows, infer_schema_length=None)
+    in_single_precision = [
+        polars.col(polars.Float64).cast(polars.Float32),
+        polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
+    ]
+    exact_settings = frame.select(settings)  # they are compared, so they stay in double precision
+    return frame.with_columns(in_single_precision).with_columns(exact_settings)
+
+
+def _row(recorded: Mapping[str, Any], config: Config, column_of_setting: Mapping[str, str]) -> dict[str, Any]:
+    """A row of the sweep's table, from one that a run recorded of a model with this configuration."""
+    settings = {column: setting_of(config, name) for name, column in column_of_setting.items()}
+    facts = {name: recorded[name] for name in ("seed", "step", "loss", "diverged_at")}
+    measures = dict(recorded.get("measures", {}))
     tests = measures.pop("tests", {})  # the accuracies of tests and exams (`SweepObserver`)
-    return facts | row["accuracy"] | tests | measures
+    return settings | facts | recorded["accuracy"] | tests | measures
 
 
 def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
@@ -83,16 +135,21 @@ def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[st
     return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
 
 
-def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
+def tally(table: polars.LazyFrame, sweep: Sweep) -> dict[str, int]:
     """Counts of the models of a sweep: all `models`, those that `diverged`, and others that `bind` or `do_not_bind`.
 
     For a task or a network of the user's own, binding has no meaning: the others are counted as `trained`.
     """
     is_own = has_code_of_user(sweep.config)
     counts = {"models": 0, "diverged": 0} | ({"trained": 0} if is_own else {"bind": 0, "do_not_bind": 0})
-    for columns in by_network(table, [column_of(name) for name in sweep.varied]):
+    settings = [column_of(name) for name in sweep.varied]
+    columns_of_table = table.collect_schema().names()
+    # Not all of the table's hundred columns, as it may have very many models.
+    needed = [name for name in (*settings, "seed", "step", "diverged_at", BINDING_SET) if name in columns_of_table]
+    for columns in by_network(table.select(needed).collect(), settings):
         counts["models"] += 1
-        if str(columns["diverged_at"][-1]) not in ("None", "nan"):  # a column of integers has NaN for null
+        has_diverged = str(columns["diverged_at"][-1]) not in ("None", "nan")  # a column of integers has NaN for null
+        if has_diverged:
             counts["diverged"] += 1
         elif is_own:
             counts["trained"] += 1
@@ -118,8 +175,9 @@ def setting_of(config: Config, name: str) -> Any:
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
     """How the table was made: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
-    environments = dict.fromkeys(session.environment for session in sessions)  # each once
     observed = getattr(sweep.observe, "observed", None)
+    environments = [json.dumps(msgspec.to_builtins(session.environment), sort_keys=True) for session in sessions]
+    different_environments = [json.loads(text) for text in dict.fromkeys(environments)]
     return {
         "command": command,
         "sweep": sweep.name,
@@ -130,7 +188,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "diverged": sum(step is not None for run in runs for step in run.diverged_at),
         "wall_seconds": round(sum(session.seconds for session in sessions), 1),
         "started": min((session.started for session in sessions), default=None),
-        "made_with": [msgspec.to_builtins(environment) for environment in environments],
+        "made_with": different_environments,
         "table_with": {"python": platform.python_version(), "platform": sys.platform},
         "sequences_per_set": sweep.config.record.eval_sequences,
         "sequences_in_final_exam": sweep.config.record.final_sequences,
@@ -140,15 +198,23 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
     }
 
 
-def write_results(table: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
+def write_results(table: polars.LazyFrame, about: dict[str, Any], path: Path) -> None:
     """Writes a table to `path` (Parquet) and its provenance `about` beside it (JSON), each by one rename.
 
     Both are sealed, and the provenance has the hash of the table, so that neither can be exchanged.
     """
+    import polars
+
     atomic.make_directory(path.parent)
-    data = encode_table(table, {})
-    atomic.write(path, data)
-    document = json.dumps(about | {"table": Blob.of(data).sha256, "seal": BLANK}, indent=2)
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            sink_sealed(table, file, COMPRESSION_LEVEL)
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            atomic.write(path, file)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise RunError(f"{path} could not be written: {' '.join(str(error).split())[:200]}") from error
+    document = json.dumps(about | {"table": sha256, "seal": BLANK}, indent=2)
     atomic.write(path.with_suffix(".json"), sealed(document.encode() + b"\n"))
 
 

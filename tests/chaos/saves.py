@@ -94,7 +94,7 @@ def damage(rng: random.Random, folder: Path) -> None:
 def damaged_results(rng: random.Random, folder: Path) -> None:
     """A bit of a sweep's table or of its provenance."""
     table = polars.DataFrame({"step": [1, 2], "diverged_at": [None, None], "x": [rng.random(), rng.random()]})
-    write_results(table, {"sweep": "s", "cells": 2, "command": "assignadd sweep s"}, folder / "table.parquet")
+    write_results(table.lazy(), {"sweep": "s", "cells": 2, "command": "assignadd sweep s"}, folder / "table.parquet")
     assert read_results(folder / "table.parquet")[0].equals(table)
     victim = folder / rng.choice(("table.parquet", "table.json"))
     data = victim.read_bytes()

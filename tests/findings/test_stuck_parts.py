@@ -21,7 +21,7 @@ def test_networks_with_a_part_frozen_as_it_is_never_bound():
     six = open_run("census-six")
     bind = {row["seed"] for row in six.metrics()[-6:] if row["accuracy"]["1-var train"] >= 0.95}
     assert {model["seed.split"] for model in study.OF_SIX} == {member.seed for member in six.members} - bind
-    check_start([member.config(study.AS_TRAINED.sweep().config) for member in study.AS_TRAINED.sweep(seeds=1).cells])
+    check_start([member.config(study.AS_TRAINED.config) for member in study.AS_TRAINED.sweep(seeds=1).cells])
 
 
 def test_data_and_initial_weights_are_those_of_other_seeds():

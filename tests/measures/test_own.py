@@ -171,8 +171,8 @@ def test_a_sweep_in_two_processes_has_the_columns_and_what_they_mean(tmp_path, f
 def test_a_sweep_is_the_same_with_a_measure_but_for_its_columns(tmp_path, file):
     sweep = named_sweep("seeds", SWEEP_CONFIG, (0, 1))
     observer = own_measure(named(file, "size"), SWEEP_CONFIG, Member(0), SweepObserver, file)
-    plain = run_sweep(sweep, tmp_path / "a")
-    observed = run_sweep(replace(sweep, observe=observer), tmp_path / "b")
+    plain = run_sweep(sweep, tmp_path / "a").collect()
+    observed = run_sweep(replace(sweep, observe=observer), tmp_path / "b").collect()
     assert observed.drop("size").equals(plain.select(observed.drop("size").columns))
 
 

@@ -1,5 +1,6 @@
 """A run published on the Hub and loaded back, against a server on loopback that speaks the client's endpoints."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -129,9 +130,23 @@ def without_mark(folder: Path, there: Path) -> Path:
     return shutil.copytree(folder, there, ignore=shutil.ignore_patterns(MARK))
 
 
-def test_a_downloaded_folder_is_a_run(run, folder, tmp_path, monkeypatch, capsys):
+def like_the_cache(folder: Path, cache: Path) -> Path:
+    """The files of a published folder as the client has them in its cache: links to files named after their hash."""
+    snapshot = cache / "models--owner--name/snapshots" / COMMIT
+    for file in [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]:
+        blob = cache / "models--owner--name/blobs" / hashlib.sha256(file.read_bytes()).hexdigest()
+        link = snapshot / file.relative_to(folder)
+        for path in (blob, link):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(file.read_bytes())
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    return snapshot
+
+
+@pytest.mark.parametrize("downloaded", [without_mark, like_the_cache], ids=["a folder", "the cache"])
+def test_a_downloaded_folder_is_a_run(run, folder, tmp_path, monkeypatch, capsys, downloaded):
     monkeypatch.chdir(tmp_path)
-    there = without_mark(folder, tmp_path / "name")
+    there = downloaded(folder, tmp_path / "name")
     assert torch.equal(assignadd.load_stack(there, 20).flat, assignadd.load_stack(run, 20).flat)
     trajectory = assignadd.open_run(there).trajectory(model=1)
     assert torch.equal(trajectory.flat, assignadd.open_run(run).trajectory(model=1).flat) and len(trajectory) == 3
@@ -144,13 +159,13 @@ def test_a_downloaded_folder_is_a_run(run, folder, tmp_path, monkeypatch, capsys
         assert printed[0] == printed[1]
 
 
-def test_links_are_refused(folder, tmp_path):
-    there = without_mark(folder, tmp_path / "name")
-    file = there / name_of(20)
+def test_links_out_of_the_cache_are_refused(folder, tmp_path):
+    snapshot = like_the_cache(folder, tmp_path / "cache")
+    file = snapshot / name_of(20)
     file.unlink()
     file.symlink_to(folder / name_of(20))  # the very bytes
     with pytest.raises(RunError, match=r"00000020.safetensors is refused: .* symbolic links"):
-        assignadd.load_stack(there, 20)
+        assignadd.load_stack(snapshot, 20)
 
 
 # In a process of its own, as the client reads its settings when it is imported: does the commands that it is sent.

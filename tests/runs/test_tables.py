@@ -41,8 +41,8 @@ def test_every_flipped_bit_is_noticed():
 
 def test_tables_of_sweeps_are_sealed_with_their_provenance(tmp_path):
     about = {"sweep": "s", "cells": 2}
-    write_results(TABLE, about, tmp_path / "a" / "table.parquet")
-    write_results(TABLE.reverse(), about, tmp_path / "b" / "table.parquet")
+    write_results(TABLE.lazy(), about, tmp_path / "a" / "table.parquet")
+    write_results(TABLE.reverse().lazy(), about, tmp_path / "b" / "table.parquet")
     table, found = read_results(tmp_path / "a" / "table.parquet")
     assert table.equals(TABLE) and found["cells"] == 2
     (tmp_path / "a" / "table.parquet").write_bytes((tmp_path / "b" / "table.parquet").read_bytes())

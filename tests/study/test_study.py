@@ -57,7 +57,7 @@ def test_every_network_has_a_row_with_its_last_numbers(made):
     }  # fmt: skip
     rows = table.frame.select("cell", "seed", "1-var train (final)").rows()
     settings = {cell.label: cell.settings for cell in SMALL.cells}
-    own = {Member(seed, settings[cell]).config(SMALL.sweep().config): accuracy for cell, seed, accuracy in rows}
+    own = {Member(seed, settings[cell]).config(SMALL.config): accuracy for cell, seed, accuracy in rows}
     assert len(exams) == 16 and own == pytest.approx(exams)
 
 

@@ -34,7 +34,7 @@ LAST_TEN = list(range(182, 201, 2))
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("sweep") / "out"
-    return run_sweep(SWEEP, out), [Run.open(job.path) for job in plan(SWEEP, out, Machines()).jobs], out
+    return run_sweep(SWEEP, out).collect(), [Run.open(job.path) for job in plan(SWEEP, out, Machines()).jobs], out
 
 
 def test_end_columns_are_there_at_exactly_the_last_ten_evaluations(swept):
@@ -103,7 +103,7 @@ def test_by_network_keeps_the_networks_of_a_sweep_apart(swept):
     networks = by_network(table.sample(fraction=1.0, shuffle=True, seed=0), ["seen_fraction"])
     assert [(n["seen_fraction"][0], n["seed"][0]) for n in networks] == [(0.5, 0), (1.0, 0)]
     assert all(n["step"].tolist() == list(range(0, STEPS + 1, 2)) for n in networks)
-    assert tally(table, SWEEP) == {"models": 2, "diverged": 0, "bind": 0, "do_not_bind": 2}
+    assert tally(table.lazy(), SWEEP) == {"models": 2, "diverged": 0, "bind": 0, "do_not_bind": 2}
 
 
 def test_a_seed_is_judged_by_its_end_exams_or_else_by_what_was_recorded():

@@ -100,7 +100,7 @@ def test_a_sweep_over_shapes_has_a_row_for_each_model_as_it_comes_out_alone(tmp_
     cells = (Member(0), Member(0, {"task.modulus": 5, "task.n_vars": 3}), Member(1, {**small, "optim.steps": 20}))
     record = replace(CONFIG.record, measure_every=0)
     sweep = Sweep("shapes", replace(CONFIG, record=record), cells)
-    table = run_sweep(sweep, tmp_path / "all", Machines(most_together=2))
+    table = run_sweep(sweep, tmp_path / "all", Machines(most_together=2)).collect()
     table = table.filter(polars.col("step") == polars.col("optim.steps"))  # the last row of each
     named = table.select("task.modulus", "model.d_mlp", "optim.steps", "step", "seed").rows()
     assert set(named) == {(7, "[null, 32]", 40, 40, 0), (5, "[null, 32]", 40, 40, 0), (7, "[null, 8, 8]", 20, 20, 1)}

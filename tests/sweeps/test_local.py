@@ -34,13 +34,13 @@ ROWS = [(f, s, t) for f in (0.5, 1.0) for s in (0, 1) for t in (0, 20, 40)]
 def whole(tmp_path_factory):
     """The sweep in one go, a model at a time."""
     out = tmp_path_factory.mktemp("whole")
-    return out, run_sweep(SWEEP, out, Machines(most_together=1))
+    return out, run_sweep(SWEEP, out, Machines(most_together=1)).collect()
 
 
 def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
     alone = rows_by_cell(plan(SWEEP, whole[0], Machines(most_together=1)).jobs)
     assert set(alone) == set(SWEEP.cells) and all(len(rows) == 3 for rows in alone.values())
-    table = run_sweep(SWEEP, tmp_path, Machines(most_together=3))  # a stack of three and one of one
+    table = run_sweep(SWEEP, tmp_path, Machines(most_together=3)).collect()  # a stack of three and one of one
     assert rows_by_cell(plan(SWEEP, tmp_path, Machines(most_together=3)).jobs) == alone
     assert table.equals(whole[1])
 
@@ -50,7 +50,7 @@ def test_a_damaged_finished_stack(tmp_path, whole):
     out = Path(shutil.copytree(whole[0], tmp_path / "out"))
     first, second = sorted(folder for folder in out.iterdir() if folder.is_dir())[:2]
     flip(second / "checkpoints/00000040.safetensors", 50)
-    assert run_sweep(SWEEP, out, Machines(most_together=1)).equals(whole[1])
+    assert run_sweep(SWEEP, out, Machines(most_together=1)).collect().equals(whole[1])
     assert "00000040.safetensors" in Run.open(second).verify()[0]
     flip(second / "metrics.jsonl", 50)
     with pytest.raises(RunError, match=rf"{second}/metrics.jsonl is damaged.*; remove {second} to train"):
@@ -91,11 +91,13 @@ def test_the_table_has_a_row_per_cell_and_evaluation(whole):
     )
 
 
-def test_a_table_has_every_cell_once_in_whatever_order_the_runs_are(whole):
+def test_a_table_made_in_parts_is_the_same_and_has_every_cell_once(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("assignadd.sweeps.results.ROWS_AT_ONCE", 2)
     runs = [Run.open(job.path) for job in plan(SWEEP, whole[0], Machines(most_together=1)).jobs]
     for some in (runs, runs[::-1], [*runs, *runs]):  # the last as where two processes have planned other stacks
-        table = results_table(some, SWEEP)
-        assert table.select("seen_fraction", "seed", "step").rows() == ROWS and table.equals(whole[1])
+        with results_table(some, SWEEP, tmp_path) as table:
+            parts = table.collect()
+        assert parts.select("seen_fraction", "seed", "step").rows() == ROWS and parts.equals(whole[1])
 
 
 def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
@@ -114,7 +116,7 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
         report=lambda *at: reports.append(at),
     )
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
-    assert {job for job, _ in reports} == {1} and sorted(table["seed"].unique()) == [0, 1, 2]
+    assert {job for job, _ in reports} == {1} and sorted(table.collect()["seed"].unique()) == [0, 1, 2]
     assert tally(table, named_sweep("seeds", config, (0, 1, 2))) == {
         "models": 3,
         "diverged": 0,
@@ -125,17 +127,17 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
 
 def test_a_sweep_of_untrained_networks_has_their_evaluations(tmp_path):
     sweep = named_sweep("seeds", replace(CONFIG, optim=Optim(batch=8, steps=0)), (0, 1))
-    table = run_sweep(sweep, tmp_path, Machines(most_together=2))
+    table = run_sweep(sweep, tmp_path, Machines(most_together=2)).collect()
     assert table.select("seed", "step").rows() == [(0, 0), (1, 0)]
-    assert run_sweep(sweep, tmp_path, Machines(most_together=2)).equals(table)
+    assert run_sweep(sweep, tmp_path, Machines(most_together=2)).collect().equals(table)
 
 
 def test_a_diverged_model_is_a_result(tmp_path):
     sweep = Sweep("hot", CONFIG, (Member(0, lr=1e-3), Member(0, lr=10.0, weight_decay=100.0)))
-    table = run_sweep(sweep, tmp_path, Machines(most_together=2))
+    table = run_sweep(sweep, tmp_path, Machines(most_together=2)).collect()
     assert table.filter(polars.col("lr") == 10.0)["diverged_at"].to_list()[-1] is not None
     assert table.filter(polars.col("lr") == 1e-3)["diverged_at"].to_list() == [None] * 3
-    found = tally(table, sweep)
+    found = tally(table.lazy(), sweep)
     assert (found["models"], found["diverged"]) == (2, 1)
 
 

@@ -28,7 +28,7 @@ def size(stack):
 observe = partial(FinalMeasures, size) if {observe} else None
 sweep = Sweep("s", CONFIG, grid({{"seen_fraction": (0.5,)}}, (0, 1)), observe)
 {anew}
-table = run_sweep(sweep, Path({out!r}), Machines(cores=2, most_together=1))
+table = run_sweep(sweep, Path({out!r}), Machines(cores=2, most_together=1)).collect()
 print(len(table), "size (final)" in table.columns)
 """
 ANEW = "from assignadd.sweeps import engine; engine.can_fork = lambda: False"

@@ -83,8 +83,8 @@ def test_an_operation_may_be_a_file_of_answers(tmp_path, monkeypatch):
     [
         ({"depth": [1]}, "mine.csv: column = 'depth': expected seed, or a setting such as"),
         ({"lr": ["fast"]}, "optim.lr = 'fast': expected a number from 0.0 to 10.0"),
-        ({"seed": [0.5]}, "mine.csv: seed = 0.5: expected a whole number in every row"),
-        ({"seed": [1, None]}, "a whole number in every row"),
+        ({"seed": [0.5]}, "mine.csv: seed = 0.5: expected whole numbers"),
+        ({"seed": [1, None]}, "a seed in every row"),
         ({"seed": [3, 3]}, "every combination of settings and seed once"),
         ({"seen_fraction": [1.5]}, "task.seen_fraction = 1.5"),
     ],
