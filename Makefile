@@ -9,7 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 WEB := assignadd/page/web
 
-.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-lens lint check browser site article handout reference chaos sabotage clean
+.PHONY: help reproduce quick explorer explorer-web explorer-ready test test-slow test-ray test-lens lint check browser site article handout reference chaos sabotage clean \
+	ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -21,10 +22,12 @@ help:
 	@echo "make chaos       kill, starve and damage everything many times (CHAOS=\"--jobs 16\"); the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make test-slow   the tests that take a minute or more of one core each"
+	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make site        documentation, findings, article, report and interactive page in one folder (site/index.html)"
 	@echo "make article     the article as a PDF, its numbers collected anew (article/assign-and-add-replicated.pdf)"
 	@echo "make handout     the handout of the class (notebooks/handout.pdf)"
 	@echo "make reference   write docs/reference.md from the code, and the notebooks from their scripts"
+	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
 reproduce: $(VENV)/.core
@@ -55,6 +58,9 @@ test:
 # A minute or more each: the tiny preset trained and reported, the benchmark, the ledger with more sequences.
 test-slow: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
+
+test-ray: $(VENV)/.ray $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sweeps/test_cluster.py
 
 # Beside the pinned version: each in a folder of its own, with what it needs in another version. No dependencies are
 # installed with them, so that torch stays the one that is there.
@@ -106,6 +112,21 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev,lens]' || { echo "TransformerLens cannot be installed: its tests are skipped"; $(PIP) -e '.[dev]'; }
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[fast,ray]'
+	@touch $@ $(VENV)/.core
+
+# On the loopback alone unless ADDRESS is another of this machine (docs/cluster.md), no dashboard, and nobody without the token in ~/.ray/auth_token.
+# Without the last variable Ray takes 127.0.0.1 to mean the address at which other machines reach this one.
+ray-up: ADDRESS ?= 127.0.0.1
+ray-up: $(VENV)/.ray
+	$(BIN)/ray get-auth-token --generate > /dev/null
+	RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 \
+		$(BIN)/ray start --head --node-ip-address=$(ADDRESS) --include-dashboard=false
+
+ray-down:
+	RAY_AUTH_MODE=token $(BIN)/ray stop
 
 # Outside `make test`, which has a few trials of each: hours on two cores. CHAOS="--share 0.1" takes a tenth.
 chaos: $(VENV)/.dev

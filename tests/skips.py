@@ -2,6 +2,7 @@
 
 # What would run a skipped test, by a word of the reason.
 REMEDIES = {
+    "ray is not": "make test-ray",
     "transformerlens": "pip install -e '.[lens]', then pytest tests/runs/test_lens_bridge.py",
     "triton": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",

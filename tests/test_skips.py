@@ -6,8 +6,9 @@ from pathlib import Path
 from tests.skips import REMEDIES, remedy
 
 TESTS = Path(__file__).parent
-# Tests of what happens elsewhere, on another system or with another set-up.
+# Tests of what happens elsewhere, on another system or without Ray.
 DO_NOT_APPLY = {
+    "Ray is installed", "reads /proc", "reads /proc, and has more loopback addresses than one",
     "the C library is not glibc", "the compiler is switched off",
     "a file that is not there is written",
 }  # fmt: skip
@@ -40,7 +41,7 @@ def test_every_reason_has_a_command():
 
 
 def test_the_extras_and_the_gpu_have_one():
-    commands = [remedy(text) for text in ("TransformerLens is not installed", "no CUDA device")]
-    assert "test_lens_bridge.py" in commands[0] and "test_cuda.py" in commands[1]
+    commands = [remedy(text) for text in ("Ray is not installed", "TransformerLens is not installed", "no CUDA device")]
+    assert commands[0] == "make test-ray" and "test_lens_bridge.py" in commands[1] and "test_cuda.py" in commands[2]
     makefile = (TESTS.parent / "Makefile").read_text()
     assert all(f"\n{how.split()[1]}:" in makefile for how in REMEDIES.values() if how.startswith("make "))

@@ -173,13 +173,17 @@ def parse_seeds(text: str, most: int = MOST_MODELS) -> list[int]:
     return seeds
 
 
-def resolve_device(device: str) -> str:
+def resolve_device(device: str, engine: str = "local") -> str:
     """The device to work on, cpu or cuda; `auto` is cuda if this machine has it. Raises an error for any other.
 
-    A note on stderr tells if the compiler for a CPU is missing.
+    With the engine ray, cuda is the cluster's. A note on stderr tells if the compiler for a CPU is missing.
     """
+    if engine not in ("local", "ray"):
+        raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", device, "auto, cpu or cuda")
+    if device == "cuda" and engine == "ray":  # this machine may have none
+        return device
     if device != "cpu":
         import torch
 

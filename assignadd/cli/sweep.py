@@ -32,9 +32,14 @@ class ManyModels(OnDevice, Printing):
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU; kept in the results."""
     device: str = "auto"
-    """auto, cpu or cuda (every GPU of this machine)."""
+    """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
     per_gpu: int = 1
     """Stacks at a time on each GPU of this machine: small stacks leave parts of a GPU unused."""
+    engine: str = "local"
+    """local, or ray (pip install 'assignadd[ray]')."""
+    address: str | None = None
+    """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
+    sweep."""
     dry_run: bool = False
     """Print cells and stacks, and train nothing."""
     typed: str = ""  # the whole command line, for the record of how a table was made
@@ -44,7 +49,8 @@ class ManyModels(OnDevice, Printing):
         from assignadd.sweeps.plan import Machines, plan
 
         options.within("per_gpu", self.per_gpu, 1, 64)
-        return plan(sweep, out, Machines(options.resolve_device(self.device), self.cores, self.per_gpu))
+        device = options.resolve_device(self.device, self.engine)
+        return plan(sweep, out, Machines(device, self.cores, self.per_gpu, self.engine, self.address))
 
     @property
     def quiet(self) -> bool:
@@ -82,7 +88,7 @@ class Sweep(ManyModels, FromPreset, OwnFiles):
 
     def main(self) -> Output:
         options.within("n_seeds", self.n_seeds)
-        if (self.task_ or self.network) and self.per_gpu > 1:
+        if (self.task_ or self.network) and (self.engine != "local" or self.per_gpu > 1):
             raise UsageError("a task or a network of your own trains in this process on a GPU: one stack at a time")
         sweep = self.requested()
         if self.observe is not None:

@@ -1,11 +1,14 @@
-"""A sweep from plan to table: one job or more at a time on each GPU, or on a CPU one on each core, each in a process.
+"""A sweep from plan to table: its jobs are trained on this machine or on a Ray cluster.
 
-The run folders hold everything: if a process dies, another goes on from the last checkpoint. Sweeps on several machines
-that share a folder take jobs that no other holds.
+This machine trains one job or more at a time on each GPU, or on a CPU one on each core, every job in a process. The run
+folders hold everything: if a process dies, another goes on from the last checkpoint. So it is on a cluster, where the
+folders are on a file system that all nodes share, and Ray only runs jobs.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -14,7 +17,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -40,11 +43,15 @@ from assignadd.training.trainer import Trainer
 if TYPE_CHECKING:
     import polars
 
-MOST_DEATHS = 3  # of the processes of a job, before the sweep gives up on it
-# A lost process may live on for a moment and hold its run: how often the sweep looks whether jobs are free, and the
-# seconds between two looks.
+# How often the process of a job may die before the sweep gives up on it, here and on a cluster.
+MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
+OLDEST_RAY = (2, 54)
+# A lost process may live on for a moment and hold its run: the seconds for which a job on a cluster waits for the run;
+# how often this machine's jobs look whether it is free, and the seconds between two looks.
+BUSY_SECONDS = 120.0
 LOOKS, BETWEEN_LOOKS = 5, 2.0
 POLL_SECONDS = 0.2  # between looks at this machine's processes
+BETWEEN_REPORTS = 5.0  # seconds between looks at how far the jobs on a cluster are
 # Called with the number of a job and the step it is at.
 Report = Callable[[int, int], None]
 
@@ -98,7 +105,16 @@ def run_plan(planned: Plan, report: Report = lambda job, step: None, command: st
     for job in planned.jobs:
         if job.is_finished:
             _check_metrics(job.path)  # before anything is trained
-    run_local(planned.jobs, machines.device, machines.slots, report)
+    numbers = [number for number, job in enumerate(planned.jobs) if not job.is_finished]  # of the jobs to be trained
+    jobs = [planned.jobs[number] for number in numbers]
+
+    def report_number_in_plan(place: int, step: int) -> None:
+        report(numbers[place], step)
+
+    if machines.engine == "ray":
+        run_ray(jobs, machines.device, machines.address, report_number_in_plan)
+    else:
+        run_local(jobs, machines.device, machines.slots, report_number_in_plan)
     runs = [Run.open(job.path) for job in planned.jobs]
     with results_table(runs, sweep, out) as table:
         write_results(table, provenance(runs, sweep, command), out / TABLE)
@@ -121,28 +137,28 @@ def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lam
     A job whose process dies goes on in a new one, unless it keeps dying. `report` is told the place of a job in `jobs`.
     What another sweep trains in the same folder is left to it; an OthersAtWork if that is still at work in the end.
     """
-    places = [place for place, job in enumerate(jobs) if not job.is_finished]
-    in_processes = min(slots, len(places)) > 1
+    places = list(range(len(jobs)))  # jobs are named by their place in `jobs`
     for _ in range(LOOKS):
-        if in_processes:
-            _train_in_processes(jobs, places, device, slots, report)
-        else:
-            _train_here(jobs, places, device, report)
-        places = [place for place in places if not _has_finished(jobs[place])]
+        places = _train_free(jobs, places, device, slots, report)
         if not places:
             return
         time.sleep(BETWEEN_LOOKS)
     raise OthersAtWork(len(places), len(jobs))
 
 
-def _train_here(jobs: Sequence[Job], places: Sequence[int], device: str, report: Report) -> None:
-    """Trains the jobs at these places, one after the other; those that another process holds are left."""
-    for place in places:
-        if _has_finished(jobs[place]):  # by another process, since this one has planned
-            report(place, jobs[place].config.optim.steps)
-            continue
-        with suppress(RunBusy):
-            run_job(jobs[place], device, listener=lambda progress, place=place: report(place, progress.step))
+def _train_free(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> list[int]:
+    """Trains the jobs at these places that no other process holds; returns the places of those that are unfinished."""
+    in_this_process = min(slots, len(jobs)) <= 1  # by the number of all jobs, also where few are left
+    if in_this_process:
+        for place in places:
+            if _has_finished(jobs[place]):  # by another process, since this one has planned
+                report(place, jobs[place].config.optim.steps)
+                continue
+            with suppress(RunBusy):
+                run_job(jobs[place], device, listener=lambda progress, place=place: report(place, progress.step))
+    else:
+        _train_in_processes(jobs, places, device, slots, report)
+    return [place for place in places if not _has_finished(jobs[place])]
 
 
 def _train_in_processes(jobs: Sequence[Job], places: Sequence[int], device: str, slots: int, report: Report) -> None:
@@ -283,7 +299,7 @@ def _gpu(slot: int) -> str:
 
 
 def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> None:
-    """Trains a job in the process of a worker, and sends None, or the message of an error that the user can fix.
+    """Trains a job in the process of a worker, and sends what `train_job` returns.
 
     `gpu` is the value for CUDA_VISIBLE_DEVICES, "" on a CPU; `parent` the process without which this one ends.
     """
@@ -293,15 +309,27 @@ def _train(pipe: Connection, job: Job, device: str, gpu: str, parent: int) -> No
     if gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     with suppress(Interrupted, BrokenPipeError):
+        pipe.send(train_job(job, device))
+
+
+def train_job(job: Job, device: str, patience: float = 0.0) -> str | None:
+    """Trains a job in this process: None once it is done, or the message of an error that the user can fix.
+
+    A job that another process holds for more than `patience` seconds is left to that one: None too.
+    """
+    start = time.monotonic()
+    while True:
         try:
             run_job(job, device)
-            pipe.send(None)
-        except RunBusy:  # left to the process that holds it
-            pipe.send(None)
+            return None
+        except RunBusy:
+            if time.monotonic() - start > patience:
+                return None
+            time.sleep(1.0)
         except Interrupted:  # a UserError too, but not a failure of the job
             raise
         except UserError as error:
-            pipe.send(str(error))
+            return str(error)
 
 
 def step_of(path: Path) -> int:
@@ -310,3 +338,83 @@ def step_of(path: Path) -> int:
         return read_manifest(path).step
     except RunError:
         return 0
+
+
+def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
+    """Trains every job on the cluster at `address`; `report` is told the place of a job in `jobs`.
+
+    `auto` is the cluster that only this machine reaches; None starts such a cluster and ends it afterwards.
+    """
+    # RAY_ADDRESS may name a cluster of other machines, which `auto` then is.
+    is_on_this_machine = address in (None, "auto") and not os.environ.get("RAY_ADDRESS")
+    ray = _import_ray(is_on_this_machine)
+    only_here = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **only_here)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        token = "the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
+        raise ConfigError("address", address, expected) from error
+    try:
+        _run_on_cluster(ray, jobs, device, report)
+    finally:
+        ray.shutdown()
+
+
+def _run_on_cluster(ray: Any, jobs: Sequence[Job], device: str, report: Report) -> None:
+    """Trains every job as a task of Ray, which starts it again on another worker if its own is lost."""
+    n_gpus = 1 if device == "cuda" else 0
+    task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=MOST_DEATHS_ON_RAY)(train_job)
+    # With the whole path: a worker has another working directory.
+    jobs = [replace(job, run=Path(os.path.abspath(job.path))) for job in jobs]
+    # The place in `jobs` of each job at work, by Ray's reference to its result.
+    pending = {task.remote(job, device, BUSY_SECONDS): place for place, job in enumerate(jobs)}
+    next_look = 0.0
+    with StopSignals() as signals:
+        while pending and not signals.received:
+            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)  # the others are not ready
+            for reference in ready:
+                place = pending.pop(reference)
+                if problem := _problem_on_ray(ray, reference):
+                    raise JobFailed(f"{jobs[place].path}: {problem}")
+                report(place, jobs[place].config.optim.steps)
+            if time.monotonic() > next_look:  # at folders that may be thousands, on a file system that many share
+                next_look = time.monotonic() + BETWEEN_REPORTS
+                for place in pending.values():
+                    report(place, step_of(jobs[place].path))
+        if signals.received:
+            for reference in pending:
+                ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
+            with suppress(Exception):
+                ray.wait(list(pending), num_returns=len(pending), timeout=60)
+            raise SweepStopped(signals.received)
+    if unfinished := [job for job in jobs if not _has_finished(job)]:
+        raise OthersAtWork(len(unfinished), len(jobs))
+
+
+def _problem_on_ray(ray: Any, reference: Any) -> str | None:
+    """Why a job failed on Ray: what `train_job` returned, or why it did not return; None where it did not fail."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        in_one_line = " ".join(str(error).split())[:200]
+        return f"{in_one_line}; what was committed is safe"
+
+
+def _import_ray(for_this_machine: bool) -> Any:
+    """The package `ray`, set up for clusters with a token, and for a cluster on this machine alone if that is asked."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
+    # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if for_this_machine:
+        # Without this, Ray takes 127.0.0.1 to mean the address at which other machines reach this one.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    # With 0, Ray leaves CUDA_VISIBLE_DEVICES unchanged for tasks without a GPU, and prints no warning about it.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    ray: Any = importlib.import_module("ray")
+    major, minor = ray.__version__.split(".")[:2]
+    if (int(major), int(minor)) < OLDEST_RAY:
+        raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")
+    return ray

@@ -182,6 +182,9 @@ class Machines:
     """Stacks at a time on a CPU."""
     per_gpu: int = 1
     """Stacks at a time on each GPU of this machine."""
+    engine: str = "local"
+    """`local`, or `ray` for the cluster at `address`."""
+    address: str | None = None
     most_together: int | None = None
     """Models in a stack at most; if None, as many as the device holds."""
 
@@ -303,6 +306,7 @@ class Plan:
             "device": self.machines.device,
             "at_a_time": self.machines.slots,
             "model_steps": sum(job.model_steps for job in self.jobs),
+            "engine": self.machines.engine,
             "seconds": self.seconds(),
         }
 
@@ -311,7 +315,7 @@ class Plan:
         jobs = [job for job in self.jobs if not job.is_finished]
         if not jobs:
             return 0.0
-        if self.machines.device != "cpu":
+        if self.machines.device != "cpu" or self.machines.engine != "local":
             return None
         example = max(jobs, key=lambda job: len(job.members))
         seconds_of_stack, seconds_of_model = seconds_on_cpu(example.config, example.members, example.observe)

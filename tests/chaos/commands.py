@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "import": ("runs", "import", "{f}/checkpoint_step_7.pth", "--preset", "smoke", "--out", "{f}/imported"),
     "explore": ("explore", "{f}/given", "-o", "{f}/page", "--no-ledger", "--checkpoints", "2", "--threads", "1"),
     "sweep": ("sweep", "seeds", "--preset", "smoke", "--n-seeds", "2", "--threads=2", "--device=cpu", "--out", "{f}/s"),
+    "sweep-ray": ("sweep", "seeds", "--preset=smoke", "--n-seeds=2", "--engine=ray", "--device=cpu", "--out", "{f}/s"),
     "study": ("study", "{f}/few.py", "--n-seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
     "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps=all",
                 "--out", "{f}/hub"),
@@ -180,21 +181,22 @@ def diverged(rng: random.Random, folder: Path) -> None:
 
 
 FULL = {
-    "train": 60, "measure": 40, "import": 40, "explore": 30, "sweep": 20, "study": 20, "publish": 20,
+    "train": 60, "measure": 40, "import": 40, "explore": 30, "sweep": 20, "sweep-ray": 10, "study": 20, "publish": 20,
     "report": 20, "claims": 20,
 }  # fmt: skip
 # Also in `make test`: quick, and without polars, whose threads a fork does not survive if its parent has used it.
 QUICK = ("import",)
+NEEDS = {"sweep-ray": "ray"}
 PROMISES = (
     *(
         Promise(f"killed-{name}", f"`{name}` killed at any moment: sound at once, and the same files after a rerun",
-                killed(name), FULL[name], int(name in QUICK))
+                killed(name), FULL[name], int(name in QUICK), NEEDS.get(name))
         for name in COMMANDS
     ),
     *(
         Promise(f"failed-{name}", f"`{name}` on a disk that fails from any operation on: one line, then the same files",
                 failed(name), FULL[name] // 2, int(name in QUICK))
-        for name in COMMANDS
+        for name in COMMANDS if name not in NEEDS  # a cluster's processes write by themselves
     ),
     Promise("diverged", "a model that diverges leaves the one beside it bitwise as it is alone (CPU)", diverged, 20, 0),
 )  # fmt: skip

@@ -118,4 +118,9 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
     here = json.loads(capsys.readouterr().out)
     assert (here["cells"], here["steps"], here["stacks"], here["at_a_time"]) == (100, 30_000, [1] * 100, 2)
     assert here["seconds"] > 100
+    assert (
+        main(["sweep", "fraction", *flags, "--device", "cuda", "--engine", "ray"]) == 0
+    )  # the cluster's GPUs, not ours
+    there = json.loads(capsys.readouterr().out)
+    assert there["cells"] == 1600 and sum(there["stacks"]) == 1600 and max(there["stacks"]) <= MOST_TOGETHER
     assert not (tmp_path / "x").exists()
