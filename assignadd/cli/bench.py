@@ -43,7 +43,7 @@ class Bench(FromPreset, Printing):
 
 
 def _on_cpu(config: Config, seconds: float) -> Output:
-    """The times on a CPU: of a step on one and two threads, and of steps of stacks."""
+    """The times on a CPU: of a step on one and two threads, the sampler, the evaluation, and steps of stacks."""
     from assignadd.runs.manifest import cpu_model
     from assignadd.training import speed
 
@@ -53,8 +53,11 @@ def _on_cpu(config: Config, seconds: float) -> Output:
             "machine": cpu_model(),
             "backend": _backend(config, "cpu"),
             "threads": {str(n): speed.on_threads(config, n, seconds) for n in range(1, min(cores, 2) + 1)},
+            "sampler_per_second": speed.sampler_rate(config, seconds),
+            **speed.evaluation_rate(config, seconds),
             # milliseconds per model and step, by the number of models in the stack
             "stacks": {str(n): speed.stack_step_ms(config, n, cores) / n for n in CPU_STACKS},
+            "peak_memory_mb": speed.peak_memory_mb(),
             "gflop_per_step": speed.flops(config) / 1e9,
         }
     labels = {  # the headings of the measurements of a step, by their keys

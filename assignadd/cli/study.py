@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from assignadd.cli.options import positional
 from assignadd.cli.screen import Column, Output, Table, columns, say
 from assignadd.cli.sweep import ManyModels, note_versions, plan_table
 from assignadd.cli.train import showing_sweep
-from assignadd.config.errors import UsageError, one_of
+from assignadd.config.errors import UsageError, one_of, printable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -21,19 +22,22 @@ if TYPE_CHECKING:
     from assignadd.study.table import StudyTable
     from assignadd.sweeps.plan import Plan
 
+FINDINGS = Path("findings")
+MOST_README = 1 << 20  # bytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study(ManyModels):
-    """Train the networks of a study and show what came out.
+    """Train the networks of a study and show what came out; without a path, list the studies in findings/.
 
     PATH is a file of Python, or a folder with study.py, which is executed: yours or one of the repository's. The same
     command continues an interrupted study. OUT/NAME.parquet has a row per network, OUT/NAME.json says how it was made,
     OUT/figure.svg is the figure.
 
-    --json prints plans for --dry-run, or results with "study", "cells", "statements", "table".
+    --json prints a list of folders, plans for --dry-run, or results with "study", "cells", "statements", "table".
     """
 
-    path: Path = positional()  # noqa: RUF009 (makes a field)
+    path: Path | None = positional(None)  # noqa: RUF009 (makes a field)
     """A file, or a folder with study.py."""
     name: str | None = positional(None)
     """Which of its studies, if it has several; all of them unless given."""
@@ -48,11 +52,13 @@ class Study(ManyModels):
         from assignadd.study.files import save_figure
         from assignadd.user_file import user_module
 
+        if self.path is None:
+            return _listed()
         module = user_module(self.path)
-        studies = self._chosen(module)
+        studies = self._chosen(self.path, module)
         folders = {name: self.out or Path("runs") / "studies" / name for name in studies}
         if self.show:
-            tables = {name: self._stored_table(study, folders[name]) for name, study in studies.items()}
+            tables = {name: self._stored_table(study, self.path, folders[name]) for name, study in studies.items()}
             figure = save_figure(module, tables, self.out) if self.out else None
             return _results(tables, {}, figure)  # no folders: nothing was trained
         if self.dry_run:
@@ -61,11 +67,11 @@ class Study(ManyModels):
         first_folder = next(iter(folders.values()))  # the figure shows all studies of the file
         return _results(tables, folders, save_figure(module, tables, first_folder))
 
-    def _chosen(self, module: ModuleType) -> dict[str, StatedStudy]:
+    def _chosen(self, path: Path, module: ModuleType) -> dict[str, StatedStudy]:
         """The studies of a file by name: the one that the command line names, or all of them."""
         from assignadd.study.files import studies_in
 
-        studies = studies_in(self.path, module)
+        studies = studies_in(path, module)
         if self.name is not None and self.name not in studies:
             raise UsageError(f"no study {self.name} in {self.path}: expected {one_of(self.name, studies)}")
         if self.name is None and len(studies) > 1 and self.out and not self.show:
@@ -97,18 +103,34 @@ class Study(ManyModels):
         note_versions(table.provenance)
         return table
 
-    def _stored_table(self, study: StatedStudy, trained_in: Path) -> StudyTable:
-        """The table of a study, in OUT or beside its file; without OUT also where it is trained."""
+    def _stored_table(self, study: StatedStudy, path: Path, trained_in: Path) -> StudyTable:
+        """The table of a study of the file `path`, in OUT or beside the file; without OUT also where it is trained."""
         from assignadd.study.files import read_study, table_file
 
-        beside = self.path if self.path.is_dir() else self.path.parent
+        beside = path if path.is_dir() else path.parent
         folders = (self.out, beside) if self.out else (beside, trained_in)
         for folder in folders:
             if table_file(study, folder).exists():
                 return read_study(study, folder)
         places = " or ".join(map(str, dict.fromkeys(folders)))
-        train = f"assignadd study {self.path} {study.name}" + (f" -o {self.out}" if self.out else "")
+        train = f"assignadd study {path} {study.name}" + (f" -o {self.out}" if self.out else "")
         raise UsageError(f"no table of the study {study.name} in {places}: `{train}` trains its networks and makes it")
+
+
+def _listed() -> Output:
+    """The folders of studies in findings/, each with its question: the title of its README. Nothing is executed."""
+    from assignadd.runs.files import read_input
+
+    rows = []
+    for file in sorted(FINDINGS.glob("*/study.py")):
+        title = b""
+        with suppress(OSError):  # there is no README, or it is no regular file
+            title = read_input(file.with_name("README.md"), MOST_README, first=200).partition(b"\n")[0]
+        rows.append((str(file.parent), printable(title.decode(errors="replace")).removeprefix("# ")))
+    if not rows:
+        raise UsageError(f"no studies in {FINDINGS}/ here; `assignadd study PATH` takes a file or a folder of yours")
+    caption = "`assignadd study PATH --show` shows what came out of one"
+    return Output([Table("studies", columns("path", "question"), rows, caption)])
 
 
 def _results(tables: dict[str, StudyTable], folders: Mapping[str, Path], figure: Path | None) -> Output:

@@ -6,7 +6,9 @@ rate of the largest of them (`product_gflops`).
 
 from __future__ import annotations
 
+import math
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -16,8 +18,10 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
+from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary, sizes_of
@@ -116,17 +120,25 @@ def on_threads(
 ) -> dict[str, float]:
     """How fast one model trains on `threads` threads: the median of each number of `time_round` over several rounds.
 
-    The rounds, at least three, take about `seconds` together. `peers` makes steps of other implementations, which are
-    timed in turns with ours.
+    The rounds take about `seconds` together. `peers` makes steps of other implementations, which are timed in turns
+    with ours.
     """
     prepare("cpu", threads, config)
     group = one_model(config)
     group.advance(3)  # the first steps are slower
     steps = peers(config, group.sampler.sample(0, config.optim.batch))
+    return medians(lambda: time_round(config, group, steps), seconds)
+
+
+def medians(time_once: Callable[[], dict[str, float]], seconds: float) -> dict[str, float]:
+    """The median of each number, by name, that `time_once` returns, over calls of it for about `seconds`.
+
+    It is called at least three times.
+    """
     rounds: list[dict[str, float]] = []
     end = time.perf_counter() + seconds
     while len(rounds) < FEWEST_ROUNDS or time.perf_counter() < end:
-        rounds.append(time_round(config, group, steps))
+        rounds.append(time_once())
     return {name: statistics.median(numbers[name] for numbers in rounds) for name in rounds[0]}
 
 
@@ -180,6 +192,30 @@ def product_gflops(config: Config) -> float:
     return 2 * B * d * h / (1e6 * ms)  # 1e6 operations a millisecond are 1e9 a second
 
 
+def sampler_rate(config: Config, seconds: float) -> float:
+    """Sequences a second on one thread, drawn as training draws them."""
+    prepare("cpu", 1, config)
+    group = one_model(config)
+    batch_size = config.optim.batch
+    steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
+    ms = milliseconds(lambda: group.sampler.sample(steps, batch_size), seconds)
+    return 1000 * len(steps) * batch_size / ms
+
+
+def evaluation_rate(config: Config, seconds: float) -> dict[str, float]:
+    """Sequences a second that one thread answers and marks, and the time over that of its matrix products.
+
+    Their names are `evaluation_per_second` and `evaluation_over_floor`.
+    """
+    prepare("cpu", 1, config)
+    exam = Exam([Member(0).config(config)], splits(config, 1), EVAL_SETS, config.record.eval_sequences)
+    stack = initial_stack(config, [0])
+    n = exam.labels.numel()  # sequences
+    ms = milliseconds(lambda: exam.count_correct(stack), seconds)
+    floor_ms = forward_flops(config, n) / (1e6 * product_gflops(config))
+    return {"evaluation_per_second": 1000 * n / ms, "evaluation_over_floor": ms / floor_ms}
+
+
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     """Wall time of one step of a whole stack on `threads` threads."""
     members = [Member(seed) for seed in range(n_models)]
@@ -187,6 +223,16 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
         steps = trainer.groups[0].steps_ahead  # whose sequences are drawn together, so that drawing counts in full
         trainer.advance(3)  # the first steps are slower
         return 1000 * seconds_of(lambda: trainer.advance(steps)) / steps
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process has had, in MB; NaN on Windows, which does not say."""
+    try:
+        import resource
+    except ImportError:
+        return math.nan
+    bytes_of_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_of_unit / 2**20
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
