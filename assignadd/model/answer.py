@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from assignadd.model.stack import Stack
-from assignadd.model.transformer import NORM_EPS, Block, Norm, Transformer, plus_bias
+from assignadd.model.transformer import NORM_EPS, Attention, Block, Norm, Transformer, plus_bias
 
 AtPositions = Callable[[Tensor], Tensor]
 """A function that gives every position its row: from (rows, width) to (B, T, width)."""
@@ -112,14 +112,22 @@ def _times(bias: Tensor | None, W: Tensor) -> Tensor | None:
     return None if bias is None else bias @ W
 
 
+def last_pattern(
+    attn: Attention, query: Float[Tensor, "B d"], normal: Float[Tensor, "B T d"]
+) -> Float[Tensor, "B H T"]:
+    """The attention of the last layer from `=`, from the normalised residuals of `=` and of every position.
+
+    q (x W_K) = (q W_K^T) x, so no key is computed. b_K is not read: it adds the same to the scores of all keys.
+    """
+    q = plus_bias(torch.einsum("bd,hde->bhe", query.contiguous(), attn.W_Q), attn.b_Q)
+    query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, H, d)
+    d_head = q.shape[-1]
+    return (query_for_residuals @ normal.mT.contiguous() / math.sqrt(d_head)).softmax(-1)
+
+
 def _last_attention(block: Block, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B d"]:
     """The residual of `=` after the attention of the last layer, from the residual stream before."""
     attn, normal = block.attn, _normalised(block.ln1, x)
-    d_head = attn.W_Q.shape[-1]
-    q = plus_bias(torch.einsum("bd,hde->bhe", normal[:, -1].contiguous(), attn.W_Q), attn.b_Q)
-    # q (x W_K) = (q W_K^T) x, so no key is computed. b_K is not read: it adds the same to the scores of all keys.
-    query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, H, d)
-    pattern = (query_for_residuals @ normal.mT.contiguous() / math.sqrt(d_head)).softmax(-1)  # (B, H, T)
-    mixture = pattern @ normal  # (B, H, d)
+    mixture = last_pattern(attn, normal[:, -1], normal) @ normal  # (B, H, d)
     z = plus_bias(torch.einsum("bhd,hde->bhe", mixture, attn.W_V), attn.b_V)
     return x[:, -1] + plus_bias(torch.einsum("bhe,hed->bd", z, attn.W_O), attn.b_O)

@@ -1,19 +1,18 @@
 """The last layer of one model of any architecture, run at `=` from an edited residual stream, query or pattern.
 
 Only `=` matters in the last layer. So the residuals of the positions are mixed before W_V and W_O act on the mixture,
-and scores are products of the residuals with a vector for each head: no product is as large as in the reference
-transformer.
+and no key is computed: no product is as large as in the reference transformer.
 """
 
 from __future__ import annotations
 
-import math
 from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from assignadd.model.answer import last_pattern
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
@@ -34,23 +33,15 @@ class LastLayer:
         self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B heads T"]:
         """The last layer's attention from `=`, by its residual in `before` or by another residual, `query`."""
-        attn = self.block.attn
         query = before[:, -1] if query is None else query
-        q = plus_bias(torch.einsum("bd,hde->bhe", self.block.ln1(query), attn.W_Q), attn.b_Q)  # (B, heads, dh)
-        # q (x W_K + b_K) = (q W_K^T) x + q b_K for a key with residual x: no key is computed.
-        query_for_residuals = torch.einsum("bhe,hde->bhd", q, attn.W_K)  # (B, heads, d)
-        scores = _scores(query_for_residuals, self.block.ln1(before))  # (B, heads, T)
-        if attn.b_K is not None:
-            scores = scores + (q * attn.b_K).sum(-1, keepdim=True)
-        d_head = q.shape[-1]
-        return (scores / math.sqrt(d_head)).softmax(-1)
+        return last_pattern(self.block.attn, self.block.ln1(query), self.block.ln1(before))
 
     def attention_output(
         self, pattern: Float[Tensor, "B heads T"], before: Float[Tensor, "B T d"]
     ) -> Float[Tensor, "B d"]:
         """What attention with this pattern writes into `=`; the weights of a head need not add up to 1."""
         attn = self.block.attn
-        mixture = _mixed(pattern, self.block.ln1(before))  # (B, heads, d)
+        mixture = pattern @ self.block.ln1(before)  # (B, heads, d)
         z = torch.einsum("bhd,hde->bhe", mixture, attn.W_V)  # (B, heads, dh)
         if attn.b_V is not None:
             z = z + pattern.sum(-1, keepdim=True) * attn.b_V
@@ -93,21 +84,3 @@ class LastLayer:
         OV1 = OV(self.stack, 1)[0]  # (d, d)
         copied_tokens, copied_positions = self.stack.W_E[0] @ OV1, self.stack.W_pos[0] @ OV1  # (K, d), (T, d)
         return copied_tokens[tokens] + copied_positions
-
-
-# With one head, the next two functions multiply and sum: on a CPU a batched product of small matrices takes twice as
-# long.
-
-
-def _scores(queries: Float[Tensor, "B heads d"], keys: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads T"]:
-    """The products of the query of every head with every key."""
-    if queries.shape[1] == 1:
-        return (queries * keys).sum(-1).unsqueeze(1)
-    return (keys @ queries.mT.contiguous()).mT  # a product with a transposed view is slow
-
-
-def _mixed(pattern: Float[Tensor, "B heads T"], values: Float[Tensor, "B T d"]) -> Float[Tensor, "B heads d"]:
-    """For every head, the sum of the values, each times its weight in the pattern."""
-    if pattern.shape[1] == 1:
-        return (pattern.mT * values).sum(1, keepdim=True)
-    return pattern.contiguous() @ values

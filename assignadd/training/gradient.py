@@ -48,11 +48,9 @@ class TableGradient:
             self._forward = partial(self._table.forward, edit_layer_1=slot_scores.add)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
-        weights, grads = stack.weights, views(stack.config, self.flat)
-        if self._alone:
-            weights = {name: weight[0] for name, weight in weights.items()}
-            grads = {name: grad[0] for name, grad in grads.items()}
-        self._weights, self._grads = Weights.of(weights), Weights.of(grads)
+        grads = Stack(stack.config, self.flat)
+        self._weights = Weights.of(stack.of_model(0) if self._alone else stack.weights)
+        self._grads = Weights.of(grads.of_model(0) if self._alone else grads.weights)
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
