@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.model.answer import last_pattern
-from assignadd.model.architecture import PAPER_NEEDS, require
+from assignadd.model.architecture import require
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack
@@ -80,7 +80,7 @@ class LastLayer:
 
     def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""
-        require(self.stack.config, "OV1", *PAPER_NEEDS)
+        require(self.stack.config, "OV1")
         OV1 = OV(self.stack, 1)[0]  # (d, d)
         copied_tokens, copied_positions = self.stack.W_E[0] @ OV1, self.stack.W_pos[0] @ OV1  # (K, d), (T, d)
         return copied_tokens[tokens] + copied_positions

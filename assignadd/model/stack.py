@@ -55,8 +55,13 @@ class Stack:
 
     @cached_property
     def parts(self) -> list[tuple[slice, Stack]]:
-        """The parts of the stack that are computed together (`computed_together`): their places, and views of them."""
-        return [(part, self.models(part)) for part in computed_together(self.flat.device, len(self))]
+        """The parts of the stack, one computed after the other: the places of their models, and views of them.
+
+        On a GPU all models are one part. On a CPU each is a part, so that its digits do not depend on the other models.
+        """
+        if self.flat.device.type != "cpu":
+            return [(slice(0, len(self)), self)]
+        return [(slice(i, i + 1), self.models(i)) for i in range(len(self))]
 
     def __iter__(self) -> Iterator[Stack]:
         """Each model, as a stack of one."""
@@ -161,13 +166,3 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
 def concatenate(stacks: Sequence[Stack]) -> Stack:
     """The models of several stacks of one configuration, as one stack."""
     return Stack(stacks[0].config, torch.cat([s.flat for s in stacks]))
-
-
-def computed_together(device: str | torch.device, n_models: int) -> list[slice]:
-    """The parts of a stack: the models of a part are computed together, the parts one after the other.
-
-    On a GPU all models are one part. On a CPU each is a part, so that its digits do not depend on the other models.
-    """
-    if torch.device(device).type != "cpu":
-        return [slice(0, n_models)]
-    return [slice(i, i + 1) for i in range(n_models)]

@@ -168,7 +168,7 @@ class OneHead(Activations):
 
     @cached_property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
-        """What layer 2's attention writes into the residual of `=`: what it uses of each of key_rows OV2."""
+        """What layer 2's attention writes into the residual of `=`."""
         # From row n on `outputs` is key_rows OV2, and from column n on `usage` says how much of that is used.
         n = self.kernels.n_used_by_1
         return self.usage[..., n:] @ self.tables.outputs[..., n:, :]

@@ -39,8 +39,7 @@ class CapturedStep:
     ):
         """Captures the graphs, for which `take` is called a few times: the caller restores what this changes.
 
-        `step` is the number of the current step, a tensor on the GPU. `take` trains on a batch and adds one to `step`.
-        `sampler` draws `batch_size` sequences of these sizes for each model, whose tokens are stored as `dtype`.
+        `take` trains on a batch and adds one to `step`, a tensor on the GPU. Tokens are stored as `dtype`.
         """
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T = len(sampler.seeds), sizes.length
@@ -70,7 +69,7 @@ class CapturedStep:
             self._step_graph.replay()
 
     def _draw(self) -> None:
-        """Fills the buffers: draws the sequences of the current step and of those that are drawn together with it."""
+        """Fills the buffers with the sequences of the current step and of those that are drawn together with it."""
         start = self._step - self._step % self.steps_ahead
         batch = self._sampler.sample(start + self._offsets, self._batch_size)
         self._tokens.copy_(batch.tokens)

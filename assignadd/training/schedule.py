@@ -126,7 +126,7 @@ class LiteralsLater:
     """A sampler that draws as `at_first` before each model's step `literals_from`, and as `always` from then on."""
 
     def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):
-        self.task, self.seeds = always.task, always.seeds
+        self.seeds = always.seeds
         self._always, self._at_first = always, at_first
         self._from = torch.tensor(literals_from, device=always.seeds.device)[:, None]  # (M, 1)
 

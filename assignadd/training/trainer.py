@@ -16,7 +16,7 @@ from assignadd.config import Config, Member
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.kernels.tensor import Moments, ToMemory
-from assignadd.model.stack import Stack, computed_together, concatenate, initial_stack
+from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import recorded_sets
 from assignadd.task.sampler import Batch
@@ -90,9 +90,8 @@ class Group:
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
-        captured_step = self._captured_step() if self._has_graph else None
-        if captured_step:
-            captured_step.replay(steps)
+        if captured := self._captured_step():
+            captured.replay(steps)
             return
         step = int(self.step)
         end = step + steps
@@ -146,7 +145,7 @@ class Group:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Goes back to what `state` returned earlier (or in another group of as many models)."""
+        """Goes back to what `state` returned, here or in another group of as many models."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -164,11 +163,11 @@ class Group:
         return Batch(batches.tokens[asked_for], batches.labels[asked_for])
 
     def _captured_step(self) -> CapturedStep | None:
-        """The CUDA graphs of a training step, captured at the first call.
+        """The CUDA graphs of a training step on a GPU, captured at the first call.
 
         None for a network of the user's that cannot be captured, which trains without graphs.
         """
-        if self._captured is None:
+        if self._captured is None and self._has_graph:
             before = {name: tensor.clone() for name, tensor in self.state().items()}
             assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
             dtype, sizes = self.gradient.kernels.token_dtype, sizes_of(self.stack.config.task)
@@ -241,20 +240,19 @@ class Trainer:
     ):
         self.config, self.members, self.device = config, list(members), device
         configs = [member.config(config) for member in members]
-        slices = computed_together(device, len(configs))  # of the models: those of each group
-        processes = min(threads, len(slices)) if can_fork() else 1
-        prepare(device, threads if processes == 1 else 1, config)
         init_seeds = [of_model.seed.init or 0 for of_model in configs]
         scales = [of_model.model.init_scale for of_model in configs]
         stack = initial_stack(config, init_seeds, scales).to(device)
+        processes = min(threads, len(stack.parts)) if can_fork() else 1
+        prepare(device, threads if processes == 1 else 1, config)
         to_memory = shared if processes > 1 else lambda tensor: tensor
-        self.groups = [Group(stack.models(models), configs[models], seen[models], to_memory) for models in slices]
+        self.groups = [Group(part, configs[models], seen[models], to_memory) for models, part in stack.parts]
         # What the pool divides among its processes: all models as one item, or each group.
         if processes == 1 and getattr(observe, "takes_stacks", False):  # the weights of the groups are views of `stack`
             items = [Examined(self.groups, stack, configs, seen, observe)]
         else:
             items = []
-            for models, group in zip(slices, self.groups, strict=True):
+            for (models, _), group in zip(stack.parts, self.groups, strict=True):
                 items.append(Examined([group], group.stack, configs[models], seen[models], observe))
         self._observes = observe is not None
         self._always_observes = getattr(observe, "at_every_evaluation", False)
