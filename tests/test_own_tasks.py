@@ -236,7 +236,7 @@ def test_the_loss_and_the_accuracies_are_those_of_a_plain_computation(files):
     answers = (tokens[:, 0] == tokens[:, 1]).long()
     picked = logits.log_softmax(-1)[:, 1:3].gather(2, answers.view(-1, 1, 1).expand(-1, 2, 1))
     assert trainer.losses[0] == pytest.approx(-picked.mean().item(), rel=1e-5)
-    exam = trainer._pool._items[0].exam
+    exam = trainer._pool._items[0]._exam
     right = reference_logits(trainer.stack(), exam.tokens)[0, :, 1:3].argmax(-1) == exam.labels[0, :, 1:3]
     shares = right.all(1).view(2, -1).float().mean(1).tolist()
     assert trainer.evaluate()[0]["accuracy"] == pytest.approx(dict(zip(("test", "same"), shares, strict=True)))
