@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,17 +107,24 @@ def own_measure(
     stack = initial_stack(config, [configs[0].seed.init or 0] * 2, [configs[0].model.init_scale] * 2)
     try:
         rows = numbers_of(function, stack, configs, splits_of(configs))
-        text = inspect.getsource(function)  # an OSError where a prompt of Python has not stored it
     except Exception as error:
         problem = with_line(error, file) if file else f"{type(error).__name__}: {error}"
         raise ConfigError("observe", name, f"{EXPECTED}; {problem}") from error
     observed = Observed(
         name=f"{file.name if file else '(notebook)'}:{name}",
-        source=hashlib.sha256(text.encode()).hexdigest(),
+        source=hashlib.sha256(_text(function)).hexdigest(),
         file=hashlib.sha256(file.read_bytes()).hexdigest() if file else None,
         columns=_meanings(function, list(rows[0])),
     )
     return OwnMeasure(function, base, observed, path)
+
+
+def _text(function: Function) -> bytes:
+    """The text of a function; its bytecode where Python has not stored the text, as for what was typed at a prompt."""
+    try:
+        return inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        return marshal.dumps(inspect.unwrap(function).__code__, 2)  # version 2 writes equal code in the same way
 
 
 def _meanings(function: Function, columns: Sequence[str]) -> dict[str, str]:

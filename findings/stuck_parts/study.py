@@ -13,7 +13,7 @@ from assignadd.study import Cell, Study, StudyTable, share
 PARTS = ("W_E", "QK1", "OV1", "QK2", "OV2", "MLP2")
 LAYER_1 = PARTS[:3]
 RUN, STEPS = "before-stuck-parts", 15_000  # README.md has the command that trains the run
-STUCK = json.loads(Path(__file__).with_name("stuck.json").read_text())  # written by stuck.py once the run is trained
+STUCK = json.loads(Path(__file__).with_name("stuck.json").read_text())  # README.md says how it is made
 # Data that the network has not been trained on; initial weights of another seed than its own.
 TRAINED = tuple({"start.network": f"{RUN}:{seed}", "seed.split": seed, "seed.data": seed + 1000} for seed in STUCK)
 WITH_RESET = tuple(

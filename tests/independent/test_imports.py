@@ -18,6 +18,7 @@ ALLOWED = {
     "numpy",
     "safetensors",
     "scipy",
+    "sys",
     "torch",
 }
 

@@ -153,6 +153,19 @@ def test_names_that_are_refused(file):
         own_measure(lambda stack: stack.W_E, CONFIG, Member(0), SweepObserver)
 
 
+def test_a_function_without_a_file_is_known_by_what_it_was_compiled_to(tmp_path):
+    names = {}
+    for constant in (2, 2, 3):
+        exec(f"def size(stack):\n    'Size.'\n    return [[x for x in (0, {constant})][1]] * len(stack)", names)
+        names.setdefault("first", names["size"])
+        names[f"again {constant}"] = names["size"]
+    run = assignadd.train(CONFIG, [0], tmp_path / "run", observe=names["first"])
+    assert run.observed.file is None and assignadd.metrics(run)["size"].to_list()[-1] == 2
+    assignadd.train(CONFIG, [0], run.path, observe=names["again 2"])
+    with pytest.raises(RunError, match="as it was then"):
+        assignadd.train(CONFIG, [0], run.path, observe=names["again 3"])
+
+
 def test_a_sweep_in_two_processes_has_the_columns_and_what_they_mean(tmp_path, file, capsys, monkeypatch):
     monkeypatch.setattr("assignadd.sweeps.plan.OPERATIONS_TOGETHER", 1)
     words = f"sweep seeds --preset smoke --steps 20 --n-seeds 3 --final-sequences 50 --every 10 -o {tmp_path / 's'}"
