@@ -14,7 +14,7 @@ from assignadd.cli.screen import console, note, say
 class Explore(Parallel):
     """Write an interactive page of trained models: open its index.html, from disk or from any web host.
 
-    Without arguments and without runs of yours, the page of the package's networks is there in a few seconds.
+    Without arguments and without runs of yours, the page of the package's networks is there in two seconds.
     """
 
     runs: tuple[str, ...] = positional(())

@@ -95,7 +95,7 @@ def _export_model(network: Network, key: str, folder: PageFolder, most_checkpoin
     spikes = data.spikes_with_checkpoints(phases_of(network), network.steps)
     steps = chosen_steps(network.steps, list(spikes.values()), most_checkpoints)
     for step in steps:
-        folder.write_weights(key, step, network.stack_at(step))
+        folder.write_weights(key, step, network.stack_at(step).weights)
     is_seen = network.seen.flatten().tolist()  # for each pair of numbers, row by row of (N, N)
     model = {
         "curves": data.curves_data(curves_of(network)),
@@ -108,7 +108,7 @@ def _export_model(network: Network, key: str, folder: PageFolder, most_checkpoin
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_json_in_string(model)});\n".encode())
     return {
         "key": key, "run": network.name, "seed": network.seed, "steps": steps,
-        "matrices": [(name, *matrix.shape) for name, matrix in circuits(network.stack).items()],
+        "matrices": [(name, *matrix.shape) for name, matrix in circuits(network.stack.weights).items()],
         "binds": binds(network),
         "accuracies": data.accuracies_data(accuracies_of(network)),
         "phases": data.phases_data(network, spikes),

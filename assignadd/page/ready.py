@@ -9,11 +9,12 @@ import json
 import lzma
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from assignadd.page.folder import PageFolder
-from assignadd.runs.folder import Run, shipped
 
 ARCHIVE = Path(__file__).with_name("ready.json.xz")
+NETWORKS = Path(__file__).parents[1] / "networks"
 # The runs whose networks are on the page, in its order.
 RUNS = ("census-six", "small-trajectory")
 
@@ -37,14 +38,18 @@ def read() -> Ready:
 
 def unpack(out: Path) -> Path:
     """Writes the ready-made page into the folder `out`, and returns the path of its index.html."""
+    from safetensors.numpy import load_file
+
     ready = read()
     folder = PageFolder(out)
     folder.write_bundle()
     for name, text in ready.files.items():
         folder.write(name, text.encode())
-    runs = {name: Run.open(shipped(name)) for name in RUNS}
+    loaded: dict[Path, dict[str, Any]] = {}  # the weights of a whole run at a step, by their file
     for key, run, index, step in ready.checkpoints:
-        _, stack = runs[run].model_at(step, index)
-        folder.write_weights(key, step, stack)
+        file = NETWORKS / run / "checkpoints" / f"{step:08d}.safetensors"
+        if file not in loaded:
+            loaded[file] = load_file(file)
+        folder.write_weights(key, step, loaded[file], index)
     folder.remove_others()
     return out / "index.html"

@@ -90,7 +90,7 @@ BARE = (
 
 def rounded(one: Stack) -> Stack:
     """The model whose circuits are the rounded ones: QK and OV in the first factor, the identity in the second."""
-    parts = {name: matrix.half().float() for name, matrix in circuits(one).items()}
+    parts = {name: torch.from_numpy(matrix).half().float() for name, matrix in circuits(one.weights).items()}
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
@@ -118,10 +118,10 @@ def numbers(config: Config = CONFIG) -> dict:
     cache = model.run_with_cache(tokens[0])[1]
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
-    shapes = [(name, *matrix.shape) for name, matrix in circuits(one).items()]
+    shapes = [(name, *matrix.shape) for name, matrix in circuits(one.weights).items()]
     return {
         "task": task_data(config), "matrices": shapes, "step": 30000, "other_step": OTHER_STEP,
-        "weights": script("m0", 30000, one), "other": script("m0", OTHER_STEP, other),
+        "weights": script("m0", 30000, one.weights), "other": script("m0", OTHER_STEP, other.weights),
         "prompts": tokens[0].tolist(), "reference": data.reference_data(config),
         "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},

@@ -55,7 +55,7 @@ def whole_numbers(text):
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
     stack = initial_stack(PRESETS["smoke"], [3])
-    text = script("m0", 7, stack)
+    text = script("m0", 7, stack.weights)
     weights = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
     parts = [
         stack.W_E, stack.W_pos, QK(stack, 1), OV(stack, 1), QK(stack, 2), OV(stack, 2), stack["blocks.1.mlp.W_in"],
@@ -65,7 +65,7 @@ def test_a_checkpoint_holds_the_circuits_in_half_precision():
     assert text.startswith('assignadd.weights("m0",7,"') and len(weights) == len(exact)
     assert np.allclose(weights, exact, rtol=2**-10, atol=1e-6)
     names = ["W_E", "W_pos", "QK1", "OV1", "QK2", "OV2", "W_in", "W_out", "W_U"]
-    shapes = [(name, matrix.shape) for name, matrix in circuits(stack).items()]
+    shapes = [(name, matrix.shape) for name, matrix in circuits(stack.weights).items()]
     assert shapes == [(name, tuple(part.shape[1:])) for name, part in zip(names, parts, strict=True)]
 
 
@@ -73,7 +73,7 @@ def test_weights_that_half_precision_cannot_hold_are_refused():
     stack = initial_stack(PRESETS["smoke"], [0])
     stack["unembed.W_U"][0, 0, 0] = 1e6
     with pytest.raises(Exception, match="half precision"):
-        script("m0", 0, stack)
+        script("m0", 0, stack.weights)
 
 
 def test_checkpoints_are_dense_where_things_happen():
@@ -213,7 +213,7 @@ def test_first_view_is_small():
     page = sum(
         len((files("assignadd.page") / "built" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
-    assert page + len(script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+    assert page + len(script("m0", 30_000, initial_stack(PRESETS["paper"], [0]).weights)) < 1_000_000
 
 
 def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_them():

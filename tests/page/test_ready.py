@@ -1,4 +1,7 @@
-"""The ready-made page of the package's networks: current, whole and small."""
+"""The ready-made page of the package's networks: current, whole, small, and there without PyTorch."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -44,13 +47,24 @@ def test_the_first_verdict_of_the_story_is_a_clear_one(unpacked):
 def test_weights_are_those_that_the_export_writes(unpacked):
     for key, name, index, step in ready.read().checkpoints:
         stack = Run.open(shipped(name)).model_at(step, index)[1]
-        wanted, found = script(key, step, stack), (unpacked / "data" / key / f"{step:08d}.js").read_text()
+        wanted, found = script(key, step, stack.weights), (unpacked / "data" / key / f"{step:08d}.js").read_text()
         assert found.split('"')[:3] == wanted.split('"')[:3]
         values = [
             torch.tensor(whole_numbers(text.split('"')[3]), dtype=torch.int16).view(torch.half)
             for text in (wanted, found)
         ]
         assert torch.allclose(values[0].float(), values[1].float(), rtol=2**-10, atol=1e-6)  # of another processor too
+
+
+def test_it_takes_no_pytorch(tmp_path):
+    """Loading PyTorch alone takes longer than the two seconds that the page may take."""
+    code = (
+        "import sys; from assignadd.cli import main; code = main(['explore']);"
+        "sys.exit(code or 'torch' in sys.modules or 'polars' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("explorer/index.html: ") and (tmp_path / "explorer" / "index.html").is_file()
 
 
 @pytest.mark.slow
