@@ -250,14 +250,22 @@ def _rule_of(setting_field: Field[Any]) -> Rule | None:
 RULES = {name: rule for name, setting_field in SETTINGS.items() if (rule := _rule_of(setting_field)) is not None}
 
 
+# The last accepted object of each section: most sections of the next configuration of a sweep are the same objects.
+_last_accepted: dict[str, Any] = {}
+
+
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
     for section, values in vars(config).items():
+        if values is _last_accepted.get(section):
+            continue
         for field_name, value in vars(values).items():
             rule = RULES.get(f"{section}.{field_name}")
             if rule and not rule.accepts(value):
                 raise ConfigError(f"{section}.{field_name}", value, rule.words)
-    check_task(config.task)
+        if section == "task":
+            check_task(config.task)
+        _last_accepted[section] = values
     _check_files(config)
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
