@@ -533,15 +533,17 @@ class Products:
     """Products mod 5 of pairs, of which each seed is trained on twelve."""
 
     n_tokens, length, n_answers, sets = 5, 2, 5, ("held out",)
+    drawn = 0
 
     def draw(self, words, set):
+        self.drawn += 1
         places = range(12, 25) if set == "held out" else range(12)
         pairs = words.in_fixed_order(25, places)
         tokens = torch.stack([pairs // 5, pairs % 5], 1)
         return tokens, tokens.prod(1) % 5
 
 
-def test_a_fixed_training_set_is_trained_on_as_a_whole():
+def test_a_fixed_training_set_is_drawn_once_and_trained_on_as_a_whole():
     """Full batches: losses and weights are those of torch's AdamW on the twelve pairs; no held-out pair is seen."""
     task = Products()
     file = with_files(replace(SMOKE, optim=Optim(lr=0.01, batch=12, weight_decay=0.1)), task)
@@ -551,6 +553,7 @@ def test_a_fixed_training_set_is_trained_on_as_a_whole():
     optimizer = torch.optim.AdamW(model.parameters(), 0.01, weight_decay=0.1)
     pairs = torch.tensor(ranks(25, seed=7))
     tokens = torch.stack([pairs // 5, pairs % 5], 1)
+    before = task.drawn
     for _ in range(20):
         loss = nn.functional.cross_entropy(model(tokens[:12])[:, -1], tokens[:12].prod(1) % 5)
         optimizer.zero_grad()
@@ -558,6 +561,7 @@ def test_a_fixed_training_set_is_trained_on_as_a_whole():
         optimizer.step()
         trainer.advance(1)
         assert trainer.losses[0] == pytest.approx(loss.item(), rel=1e-9)
+    assert task.drawn == before + 1
     held_out, _ = task.draw(RandomWords(13, seed=7), "held out")
     assert torch.equal(held_out, tokens[12:])
 

@@ -193,15 +193,24 @@ class UserSampler:
         self._set = set or TRAIN
         self._stream = Stream.DATA if set is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)
+        # The batches for which no random numbers were drawn, the same at every step, (M, B, ...), by (rows, first row).
+        self._fixed: dict[tuple[int, int], Batch] = {}
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
         row = torch.arange(first_row, first_row + rows, device=self.seeds.device)
         seeds = self.seeds[:, None]
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
-        random_words = RandomWords(row, seeds, step, self._stream)
-        tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
-        return Batch(tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:]))
+        if (rows, first_row) not in self._fixed:
+            random_words = RandomWords(row, seeds, step, self._stream)
+            tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
+            tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
+            if random_words._blocks_drawn:  # numbers were drawn: at another step they are others
+                return Batch(tokens, answers)
+            at_first_step = (0,) * (len(axes) - 2)  # an index for the axis of steps, where there is one
+            self._fixed[rows, first_row] = Batch(tokens[at_first_step].clone(), answers[at_first_step].clone())
+        fixed = self._fixed[rows, first_row]
+        return Batch(fixed.tokens.expand(*axes, -1), fixed.labels.expand(*axes, *fixed.labels.shape[2:]))
 
 
 def sampler_of(
