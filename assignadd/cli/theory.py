@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -36,13 +37,17 @@ class Theory(Parallel, Printing):
     """Scale of the final logits."""
     beta: float | None = None
     """Strength of the initial attention. If None, log T."""
+    out: Path | None = None
+    """A folder for the figures and their data."""
 
     def main(self) -> Output:
         threads = self.cores
         from assignadd.network import Network
+        from assignadd.paper.theory import figures
         from assignadd.paper.theory.claims import paper_statements, training_records
-        from assignadd.paper.theory.composition import required_balance
+        from assignadd.paper.theory.composition import beta_points, required_balance
         from assignadd.paper.theory.theorem import Setting
+        from assignadd.runs.files import claim_folder
         from assignadd.runs.folder import open_run
         from assignadd.training.trainer import prepare
 
@@ -56,12 +61,19 @@ class Theory(Parallel, Printing):
             index = run.index_of(self.seed)
             step, stack = run.model_at(None, index)
             networks = [Network.of_run(run, index, step, stack)]
+        if self.out is not None:
+            claim_folder(self.out, "theory")  # an unwritable folder fails before the computation
         config = networks[0].config if networks else Config()
         with console.status("checking the theory"):
             prepare("cpu", 1, config)  # the statements take many small products, slower on several threads
             records = paper_statements(s)
             prepare("cpu", threads, config)
             records += training_records(networks)
+            if self.out is not None:
+                figures.THEORY_BETA_FIGURE.save(figures.theory_beta_data(beta_points(s)), self.out / "theory_beta")
+                for network in networks:  # none or one
+                    data = figures.real_gradient_of(network)
+                    figures.THEORY_REAL_GRADIENT_FIGURE.save(data, self.out / "theory_real_gradient")
         table_columns = [
             *columns("statement", "verdict"), Column("value", form=".3g"), Column("claim", only="detail")
         ]  # fmt: skip
@@ -72,4 +84,7 @@ class Theory(Parallel, Printing):
         n_holding = sum(record.verdict == HOLDS for record in records)
         caption = f"{n_holding} of the {n_tested} statements that can be tested hold{hint}"
         document = {"setting": asdict(s), "verdicts": msgspec.to_builtins(records)}
-        return Output([Table(title, table_columns, rows, caption)], document)
+        parts: list[Table | str] = [Table(title, table_columns, rows, caption)]
+        if self.out is not None:
+            parts.append(f"the figures and their data are in {self.out}")
+        return Output(parts, document)

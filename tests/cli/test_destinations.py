@@ -12,6 +12,7 @@ FINDINGS = Path(__file__).parents[2] / "findings"
 COMMANDS = (
     ("explore", "{run}", "-o", "{out}", "--no-ledger", "--checkpoints", "2"),
     ("report", "{run}", "-o", "{out}", "--n", "64"),
+    ("theory", "-o", "{out}", "--N", "5", "--V", "3", "--T", "6"),
     ("reproduce", "--preset", "smoke", "--out", "{out}"),
     ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),

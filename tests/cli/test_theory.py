@@ -9,13 +9,17 @@ from assignadd.cli import main
 SMALL = ("--N", "13", "--T", "10", "--V", "4", "--threads", "1")
 
 
-def test_with_a_run_as_json(here, capsys):
-    assert main(["theory", "smoke-seeds-0-1", "--seed=1", *SMALL, "--json"]) == 0
+def test_with_a_run_as_json_and_figures(here, tmp_path, capsys):
+    out = tmp_path / "new" / "out"
+    assert main(["theory", "smoke-seeds-0-1", "--seed=1", *SMALL, "-o", str(out), "--json"]) == 0
     reply = json.loads(capsys.readouterr().out)
     assert reply["setting"] == {"N": 13, "T": 10, "V": 4, "alpha": 1e-3, "beta": None}
     verdicts = {record["id"]: record["verdict"] for record in reply["verdicts"]}
     assert verdicts["theory-remainder"] == "holds" and verdicts["theory-memory-dominates"] == "does not hold"
     assert verdicts["theory-real-gradient"] == "cannot be tested"  # 60 steps teach nothing
+    names = ("theory_beta", "theory_real_gradient")
+    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {".assignadd"}
+    assert {p.name for p in out.iterdir()} == expected
 
 
 def test_without_a_run_as_a_table(capsys):
@@ -43,7 +47,7 @@ def test_without_a_run_as_a_table(capsys):
 )
 def test_bad_input_is_one_line_and_creates_nothing(arguments, words, code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["theory", *arguments]) == code
+    assert main(["theory", *arguments, "-o", "out"]) == code
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.startswith("assignadd: ") and captured.err.count("\n") == 1
     assert all(word in captured.err for word in words) and list(tmp_path.iterdir()) == []
