@@ -274,7 +274,7 @@ def validate(config: Config) -> None:
 
 
 def _check_files(config: Config) -> None:
-    """Raises a ConfigError for a network file that is none, and for settings without meaning beside the user's own."""
+    """Raises a ConfigError for something else than a network file, and for settings that have no meaning beside one."""
     task_file, network_file = config.task.file, config.model.file
     if task_file is not None:
         others = ("optim.literals_from", "optim.slot_score", "record.measure_every")

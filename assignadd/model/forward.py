@@ -115,19 +115,20 @@ def unstacked(model: Stack) -> Weights:
 
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The trace of all models of a stack, each on its own sequences or on shared ones, with the axis M."""
-    return _trace(stack, stack.weights, sequences_of_each(stack, tokens))
+    return _trace(stack, sequences_of_each(stack, tokens))
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """The trace of each model, one after the other, on its own sequences or on shared ones, without the axis M."""
     for model, model_tokens in zip(stack, sequences_of_each(stack, tokens), strict=True):
-        yield _trace(model, model.of_model(0), model_tokens)
+        yield _trace(model, model_tokens)
 
 
 @torch.no_grad()
-def _trace(stack: Stack, weights: dict[str, Tensor], tokens: Int[Tensor, "*M B T"]) -> Trace:
-    """The trace of a stack or, if neither its weights nor the tokens have the axis M, of its only model."""
+def _trace(stack: Stack, tokens: Int[Tensor, "*M B T"]) -> Trace:
+    """The trace of a stack on tokens (M, B, T); on tokens (B, T) that of its only model, without the axis M."""
     if not covers(stack.config):
         return reference_trace(stack, tokens, CHUNK)
-    table = table_forward(stack.config, stack.flat.device, stacked=tokens.ndim == 3)
-    return table.trace(Weights.of(weights), tokens)
+    stacked = tokens.ndim == 3
+    weights = Weights.of(stack.weights) if stacked else unstacked(stack)
+    return table_forward(stack.config, stack.flat.device, stacked).trace(weights, tokens)

@@ -160,7 +160,7 @@ def _final_rates(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int) 
         part = slice(first, first + models_at_once)
         models = stack.models(part)
         rates_of = AttentionRates(configs[part], seen[part], types, n)
-        # On a CPU one model at a time, so that no model changes the digits of another.
+        # One model at a time, which both do on a CPU alone: there, models in one product change each other's digits.
         columns = rates_of(models, one_by_one=True) | columns_one_by_one(models, _frequency_columns)
         values = {final_column(name): column.tolist() for name, column in columns.items()}
         for m in range(len(models)):  # a rate without sequences is NaN

@@ -197,12 +197,12 @@ class UserSampler:
         self._fixed: dict[tuple[int, int], Batch] = {}
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
+        """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
         row = torch.arange(first_row, first_row + rows, device=self.seeds.device)
         seeds = self.seeds[:, None]
         axes = torch.broadcast_tensors(seeds, torch.as_tensor(step, device=row.device), row)[0].shape  # (..., M, B)
         if (rows, first_row) not in self._fixed:
-            random_words = RandomWords(row, seeds, step, self._stream)
+            random_words = RandomWords(row, seeds, step, self._stream)  # for all steps, models and rows as one batch
             tokens, answers = _draw_checked(self._task, self._file, random_words, self._set)
             tokens, answers = tokens.view(*axes, -1), answers.view(*axes, *answers.shape[1:])
             if random_words._blocks_drawn:  # numbers were drawn: at another step they are others

@@ -198,12 +198,15 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B H T"],
         g_passed_on: Float[Tensor, "*M B H copied_by T"],
     ) -> Float[Tensor, "*M H C C"]:
-        """Gradients of layer 1's score tables: the sums over the sequences of those of every pair's score (query, key).
+        """Gradients of layer 1's score tables, summed over the sequences, from those of all that its attention enters.
 
         Before `join`, only work in `after_layer_1_backward` may read them.
         """
-        # Three quantities depend on layer 1's attention: how much of its copies a key of layer 2 passes on, the score
-        # of that key and, for the query `=`, the usage.
+        # Layer 1's attention enters three quantities; g is a head of layer 2 and h one of layer 1, q is a key of layer
+        # 2, which was a query of layer 1, and k is a key of layer 1.
+        #   passed_on[g, h, k] = sum over q of attention_2[g, q] attention_1[h, q, k]
+        #   scores of keys[g, q] += sum over h and k of attention_1[h, q, k] copied_scores[g, h, k]
+        #   usage[h] = spread of attention_1[h, query `=`]
         g_attention = torch.einsum("...gq,...ghk->...hqk", attention_2, g_passed_on)  # (..., B, H, query, key)
         g_attention += torch.einsum("...gq,...ghk->...hqk", g_position_scores, copied_scores)
         g_of_equals = g_usage[..., : self.n_used_by_1 - 1].unflatten(-1, (self.H, self.C))
