@@ -55,8 +55,11 @@ class CodeCache(FunctionCache):
     """The compiled forms of one function, each in a file of its own: a digest and Numba's pickle."""
 
     def __init__(self, function: Callable[..., Any], folder: Path, stamp: str, note: str):
-        """`stamp` is the hash of the source files; `note` is printed before the function is compiled, unless empty."""
-        self._py_func = function  # the base class has this name too
+        """`stamp` is the hash of the source files; `note` is printed before the function is compiled, unless empty.
+
+        The base class is not initialised, as that makes files of its own: its `_index_key` needs `_py_func` alone.
+        """
+        self._py_func = function
         self._folder = folder
         self._stamp = stamp
         self._note = note

@@ -95,8 +95,8 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-def _module(config: Config, seed: int = 0) -> nn.Module:
-    """The user's module, its weights drawn by torch's generator from this seed."""
+def _new_module(config: Config, seed: int = 0) -> nn.Module:
+    """A new module of the user's, its weights drawn by torch's generator from this seed."""
     assert config.model.file is not None
     factory, source = registered(config.model.file)
     return _built(factory, sizes_of(config.task), seed, source.name)
@@ -105,17 +105,17 @@ def _module(config: Config, seed: int = 0) -> nn.Module:
 @lru_cache(maxsize=16)
 def _shape_only(config: Config, device: torch.device) -> nn.Module:
     """A module whose weights are never read: `functional_call` replaces them by those of each model of a stack."""
-    return _module(config).to(device, getattr(torch, config.numerics.dtype)).eval()
+    return _new_module(config).to(device, getattr(torch, config.numerics.dtype)).eval()
 
 
 def first_weights(config: Config, seed: int) -> Float[Tensor, " P"]:
     """The weights of the user's network in a row, drawn by torch's generator from this seed."""
-    return torch.cat([weight.detach().flatten() for weight in _module(config, seed).parameters()])
+    return torch.cat([weight.detach().flatten() for weight in _new_module(config, seed).parameters()])
 
 
 def module_with(config: Config, weights: Mapping[str, Tensor]) -> nn.Module:
-    """The user's module with copies of these weights of one model."""
-    module = _module(config).to(dtype=getattr(torch, config.numerics.dtype))
+    """A new module of the user's with copies of these weights of one model."""
+    module = _new_module(config).to(dtype=getattr(torch, config.numerics.dtype))
     module.load_state_dict(dict(weights), strict=False)  # not strict: a module's buffers are no weights of a run
     return module.eval()
 

@@ -26,7 +26,7 @@ class Cell:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with `digits` significant digits; from a thousand on as a whole number in groups of three digits."""
+    """A number with `digits` significant digits; between a thousand and 1e9 whole, in groups of three digits."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 

@@ -95,7 +95,7 @@ def run_study(
 
 
 def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
-    """The path of figure.svg, which is drawn into a folder from the tables of a file of studies.
+    """Draws figure.svg into a folder from the tables of a file of studies, and returns its path.
 
     The file's function `draw` draws it where all networks of all its studies are there, otherwise `draw_studies`.
     """
@@ -107,7 +107,7 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
         draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
     else:
         draw, size = draw_studies, (7.0, sum(_height(table) for table in tables.values()))  # inches
-    folder = folder_inside(folder.parent, folder.name)
+    folder = folder_inside(folder.parent, folder.name)  # is made; a link is refused
     file = folder / "figure.svg"
     claim_file(file, lambda data: dark_figure_rules().encode() in data)  # every figure of ours has these rules
     with figure(*size) as fig:

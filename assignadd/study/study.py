@@ -291,7 +291,8 @@ class Study:
             raise ConfigError("seeds", n_seeds, "a whole number from 1 to 4096")
         optim = replace(self.base.optim, steps=self.steps if steps is None else steps)
         config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
-        return Sweep(self.name, config, tuple(member for _, member in self._members(seeds)), self.observer)
+        members = self._members(seeds)  # not `n_seeds`: without a number, cells that list their networks keep them all
+        return Sweep(self.name, config, tuple(member for _, member in members), self.observer)
 
     def _members(self, seeds: int | None = None) -> list[tuple[str, Member]]:
         """Every network as the label of its cell and a member; `seeds` replaces the number of networks in each cell."""

@@ -95,7 +95,7 @@ class StudyTable:
             counted_on = "networks"
         else:
             values = self.unit_means(cell, number.column, unit, number.among)
-            counted_on = "networks trained again"
+            counted_on = "networks trained again"  # so far, a unit is a network from which several others start
         n = len(values)
         if n < 2:
             return None

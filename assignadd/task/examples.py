@@ -35,7 +35,7 @@ def fitted(text: str, task: Task) -> list[int] | None:
         pass
     paper = Vocabulary(PAPER)
     tokens = parse(text, PAPER)
-    values = assignments(tokens, PAPER)  # the number of each variable
+    values = assignments(tokens, PAPER)  # the token of the number that each variable, a token, is assigned
     operands = [*(tokens[slot] for slot in operand_slots(PAPER)), 1, 2][: task.operands]
     most_assignments = min(task.max_assignments, max(2, task.prefix // 3))  # of two tokens: a third is left for PADs
     operands_first = sorted(values, key=lambda variable: variable not in operands)

@@ -106,7 +106,7 @@ class CompiledSampler:
 
 
 def _unsigned(tensor: Tensor) -> np.ndarray:
-    """The integers of a tensor, none of which is negative, as unsigned 64-bit ones in the same memory."""
+    """The 64-bit integers of a tensor, none of which is negative, as unsigned ones."""
     return tensor.contiguous().numpy().view(np.uint64)
 
 

@@ -82,8 +82,9 @@ def _sources() -> list[Path]:
 
 @intrinsic
 def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
-    """Calls BLAS's sgemm with these arguments; `b`, `a` and `out` are addresses of matrices.
+    """Calls BLAS's sgemm with its arguments in its order (why b is before a, see `gemm`); strides are in numbers.
 
+    `b`, `a` and `out` are addresses of matrices, and the only arguments of Numba's type for addresses, `uintp`.
     An intrinsic of Numba gets types, and returns its signature and a function that writes the LLVM code of a call.
     """
     kinds = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)

@@ -74,8 +74,8 @@ class TritonKernels(CudaAttention):
     def _is_large(self, a: Tensor, b: Tensor, fused: bool = False) -> bool:
         """Whether the product (M, rows, depth) @ (M, depth, columns) is faster here than in cuBLAS.
 
-        `fused` says that what follows it is computed in the same pass over memory. With TF32, cuBLAS computes on tensor
-        cores too, and that alone makes it faster here.
+        `fused` says that what follows it is computed in the same pass over memory. With TF32, cuBLAS uses tensor cores
+        too, so that only fused products are faster here.
         """
         if self._tf32 and not fused:
             return False

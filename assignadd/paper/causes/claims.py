@@ -80,7 +80,7 @@ def lowest_accuracy(network: Network, row: str, n_vars: int) -> Measured | None:
 
 
 def loss_without(network: Network, removed: str) -> Measured | None:
-    """The largest loss of accuracy on any set where one part is removed; `removed` is a row of `CircuitAlone`."""
+    """The largest loss of accuracy on any set where one part is removed; `removed` is the name of its row."""
     alone = circuit.circuit_alone_of(network)
     by_set = zip(alone.correct_in(circuit.WHOLE), alone.correct_in(removed), strict=True)
     return highest(Measured.paired_difference(whole, without, SEQUENCES) for whole, without in by_set)
