@@ -112,7 +112,10 @@ def with_chains(
 ):  # fmt: skip
     """The tokens `out` with assignments in chains, as `chains.Chains` draws them; FIRST is the number of the next draw.
 
-    The names are those of `draw_sequences`, which calls this.
+    The names are those of `draw_sequences`, which calls this. A group is a chain such as `c=5, b=c, a=b`. The first K
+    groups end in the variables of the operands, the others in distractors. Where the variable at the end is assigned
+    twice, the earlier assignment does not count, and is written once the chain has reached that variable. `choice` has
+    the operands' variables in increasing order and then their tokens, `pair` their values, `dealt` other variables.
     """
     BLOCK: tl.constexpr = out.shape[0]
     one, zero = tl.full((BLOCK,), 1, tl.int32), tl.zeros((BLOCK,), tl.int32)

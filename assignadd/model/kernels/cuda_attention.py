@@ -111,8 +111,8 @@ class CudaAttention(TensorKernels):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of layer 2, by the program `attend_backward`, which fills the memory that is allocated here.
 
-        They are those of the rows that layer 2 used, (M, B, rows), of the scores of positions, and of what layer 2
-        passes on to the patterns of layer 1.
+        They are those of `scores`, a number for each row that a key is made of, (M, B, H (1 + H) C), of the softmax's
+        input, (M, B, H, T), and of `passed_on`, (M, B, H, copied_by, T).
         """
         stored_tokens, n_rows = _tokens(tokens), self.n_used - self.n_used_by_1
         g_of_rows = self.matrix(tokens, n_rows, g_usage)

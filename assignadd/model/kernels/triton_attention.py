@@ -61,8 +61,11 @@ class Attention(Function):
         projections, keys, tokens = ctx.saved_tensors
         settings, g_out = ctx.settings, g_out.contiguous()
         M, positions, values = g_out.shape
+        # Where the residual is the keys, the program adds g_out to their gradient. Where it is another tensor, its
+        # gradient is g_out or, with tokens, g_out beside the other gradients, added up by token as they are.
         has_residual = ctx.adds_residual and not ctx.adds_keys
-        copies = has_residual and tokens is not None  # otherwise the gradient of the residual is g_out
+        copies = has_residual and tokens is not None
+        # Of the gradients by projections, keys and residual; 0 where there is none.
         widths = [projections.shape[-1], settings["E"] * (keys is not None), values * copies]
         if tokens is None:
             grads = [projections.new_empty(M, positions, width) for width in widths]
