@@ -132,7 +132,7 @@ def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M 
 
 
 def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*#M B P"]) -> tuple[Tensor, Tensor]:
-    """How many numbers attend most to the position before them (none for NaN), and their attention to it.
+    """How many numbers attend most to the position before them (none where that is NaN), and their attention to it.
 
     Both are (..., B, heads). Of keys with the same attention the first counts as the one with more.
     """

@@ -195,7 +195,7 @@ class Populations:
         return tuple(population for population in populations if population is not None)
 
     def name(self, sweep: str = "") -> str:
-        """The names of these populations."""
+        """The names of the populations that `of` returns, such as "census and two-var"."""
         return " and ".join(population.name for population in self.of(sweep))
 
     def load(self) -> None:

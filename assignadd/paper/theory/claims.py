@@ -239,8 +239,10 @@ class TrainingResult:
 def training_results(gradient: TheoryGradient | None) -> dict[str, TrainingResult]:
     """The results of the statements about training for one network, by their names in `TRAINING`.
 
-    Means are over the last quarter of the steps before the network's first spike. Empty without a spike, or without a
-    checkpoint in that quarter.
+    `gradient` has cosines with the memory that the theory predicts, and with permuted ones: those of the negative
+    gradient at each checkpoint (`descent`), and of the change from each to the next (`change`). Means are over the last
+    quarter of the steps before the network's first spike, the largest cosine is over all checkpoints. Empty without a
+    spike, or without a checkpoint in that quarter.
     """
     if gradient is None or gradient.spike_at is None:
         return {}
@@ -255,9 +257,9 @@ def training_results(gradient: TheoryGradient | None) -> dict[str, TrainingResul
     largest = float(gradient.descent.memory.max())
     about_largest = f"Largest cosine at any of {len(steps)} checkpoints ({largest**2:.1%} of the squared norm)"
     return {
-        "real-gradient": _against_permuted(gradient.descent.mean(in_quarter), f"Mean cosine, {where}"),
+        "real-gradient": _against_permuted(gradient.descent.mean_over(in_quarter), f"Mean cosine, {where}"),
         "real-change": _against_permuted(
-            gradient.change.mean(change_overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
+            gradient.change.mean_over(change_overlaps), f"Mean cosine of the change of QK2 between checkpoints, {where}"
         ),
         "real-dominant": TrainingResult(largest, largest > math.sqrt(0.5), about_largest),
     }

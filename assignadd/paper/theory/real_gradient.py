@@ -74,7 +74,7 @@ class Alignment:
     memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
     permuted: Tensor  # (M, DIRECTIONS) with sum_v (c_v + p_T)^T c_o(v), for random orders o
 
-    def mean(self, chosen: Tensor) -> Alignment:
+    def mean_over(self, chosen: Tensor) -> Alignment:
         """The means over the chosen models, without the axis M."""
         return Alignment(self.memory[chosen].mean(0), self.permuted[chosen].mean(0))
 
