@@ -331,8 +331,8 @@ def layer_1_backward(chunk, tokens, g_table):
 def add_query(weights, g_row, q, sequence, g_by_key, g_table):
     """Adds the gradient of the scores of query q to the row of its token in `g_table`.
 
-    It is written into column q of `g_by_key` too, from which the rows of keys and of query positions get it. `g_row`, (T,), is the gradient of the query's attention `weights`
-    before the call, and that of its scores after it.
+    It is written into column q of `g_by_key` too, from which the rows of keys and of query positions get it. `g_row`,
+    (T,), is the gradient of the query's attention `weights` before the call, and that of its scores after it.
     """
     T, K, mean = len(sequence), len(g_table) - len(sequence), np.float32(0)
     for k in range(T):
