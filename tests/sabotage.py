@@ -59,7 +59,7 @@ PATCHES = (
     Patch("several-heads", "model/kernels/numba_heads.py", "gemm(scale, g_queries_2, tables.Q2_T, 1, g_resid)",
           "pass", "model/test_cpu_step.py -k hundred"),
     Patch("places-of-heads", "model/kernels/numba_heads.py",
-          "gemm(1, amounts_1.T, g_resid, 1, sums.equal_rows[H * (C - T) :])", "pass",
+          "gemm(1, read_1.T, g_resid, beta, sums.equal_rows)", "pass",
           "model/test_cpu_step.py -k hundred"),
     Patch("rows-of-tokens", "model/kernels/numba_vectors.py", "vector_at(rows + tokens[k] * width, x))\n        write",
           "vector_at(rows + k * width, x))\n        write", "model/test_vectors.py"),

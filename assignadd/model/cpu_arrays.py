@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 
 from assignadd.model.kernels.blas import BYTES
-from assignadd.model.kernels.numba_vectors import KEYS, LANES, SOME
+from assignadd.model.kernels.numba_vectors import KEYS, LANES, NUMBERS, SOME
 from assignadd.model.table import Weights
 
 Array = np.ndarray
@@ -102,16 +102,16 @@ class Sums(NamedTuple):
 class HeadTables(NamedTuple):
     """The tables of several heads.
 
-    "all" is H dh: the columns of all heads beside one another. Where an axis is of lanes, the heads of layer 1 stand
-    there, LANES in each block, and lanes without a head are 0.
+    "all" is H w: the columns of all heads beside one another, each with as many zeros behind its dh numbers as make
+    whole vectors. Where an axis is of lanes, the heads of layer 1 stand there, LANES in each block, and lanes without a
+    head are 0.
     """
 
     rows: Float32[Array, "R+1 d"]
-    """The embeddings [E; P], C rows; what the H heads of layer 1 write for the first of them, for the second and so on;
-    the constant E_= + P_=, 1."""
+    """The embeddings [E; P], C rows; O1 of all heads, one below the other; the constant E_= + P_=, 1."""
     queries_1: Float32[Array, "H C dh"]
     keys_1: Float32[Array, "H C dh"]
-    values_1: Float32[Array, "H C dh"]
+    values_1: Float32[Array, "C all"]
     scores_1: Float32[Array, "H C C"]
     factors_of_head: Float32[Array, "H C C"]
     """Exponentials of the scores (`numba_functions.factors_of`)."""
@@ -119,24 +119,27 @@ class HeadTables(NamedTuple):
     """The same with the heads in lanes."""
     no_head: Float32[Array, "blocks lanes"]
     """1 in lanes without a head, 0 in the others."""
+    V1: Float32[Array, "d all"]
     Q2: Float32[Array, "d all"]
     K2: Float32[Array, "d all"]
     V2: Float32[Array, "d all"]
+    O2: Float32[Array, "all d"]
     keys_2: Float32[Array, "R all"]
-    """Of the first R of `rows`, of which the residual of a key is made; as `values_2`."""
-    keys_2_T: Float32[Array, "all R"]
+    """Of the first R of `rows`: the keys of the embeddings, C rows; below them O1 K2."""
     values_2: Float32[Array, "R all"]
+    """The same with V2."""
     read_out: Float32[Array, "h N"]
     """W_out W_U."""
     # Transposed copies, as in `Tables`.
     U_T: Float32[Array, "N d"]
     W_in_T: Float32[Array, "h d"]
     read_out_T: Float32[Array, "N h"]
+    O1_T: Float32[Array, "d all"]
     Q2_T: Float32[Array, "all d"]
     O2_T: Float32[Array, "d all"]
-    positions_T: Float32[Array, "d H*T"]
-    """Of `rows`, what layer 1 writes for positions."""
-    values_2_T: Float32[Array, "all R"]
+    copied_keys_T: Float32[Array, "all all"]
+    """Of `keys_2`, O1 K2."""
+    copied_values_T: Float32[Array, "all all"]
 
 
 class HeadChunk(NamedTuple):
@@ -146,26 +149,27 @@ class HeadChunk(NamedTuple):
     multiple of KEYS.
     """
 
-    copied_rows: Int64[Array, "n H*T"]
-    """The places, among what layer 1 writes, of what its heads copy from each position's token."""
     attention_1: Float32[Array, "blocks n pairs lanes"]
     """The weights of the first query's keys, then those of the next, of each `numba_heads_functions.keys_of` it."""
-    amounts_1: Float32[Array, "n H*T+1"]
-    """How much the H heads of layer 1 write into `=` of each position's rows; then 1 for the constant."""
+    attention_of_equals: Float32[Array, "blocks n 1 keys lanes"]
+    """Of these, the weights of the last query."""
+    read_1: Float32[Array, "n all+1"]
+    """What the heads of layer 1 read for `=`: their values, weighted; then 1 for the constant."""
     resid_pre: Float32[Array, "n d"]
     """The residual of `=` after layer 1."""
     queries_2: Float32[Array, "n all"]
     """The queries of `=`, times 1 / sqrt(d_head)."""
-    of_rows: Float32[Array, "n R+lanes"]
-    """For one head at a time: the scores of all rows, how much of each is read, or the gradients of these. The last
-    columns are for a vector that begins in the last row's."""
-    scores_2: Float32[Array, "n H T"]
-    """The score of each position's embeddings."""
+    queries_of_copies: Float32[Array, "n H*all"]
+    """The same as queries of the values of layer 1: times O1 K2, transposed. Later their gradients."""
+    scores_2: Float32[Array, "blocks n 1 keys lanes"]
+    """The score of each position's embeddings; the heads of layer 2 are in lanes here."""
     copied_scores: Float32[Array, "blocks n H keys lanes"]
     """The score of what each head of layer 1 copies from each position."""
-    attention_2: Float32[Array, "n H T"]
+    attention_2: Float32[Array, "blocks n 1 keys lanes"]
     passed_on: Float32[Array, "blocks n H keys lanes"]
     """How much of each position's copies is passed on to `=`."""
+    read_copies: Float32[Array, "n H*all"]
+    """What each head reads of the values of layer 1, weighted by what it passes on. Later the gradients."""
     read_2: Float32[Array, "n all"]
     """What the heads read: values, weighted by their attention and by what it passes on."""
     resid_mid: Float32[Array, "n d"]
@@ -175,14 +179,17 @@ class HeadChunk(NamedTuple):
     g_neurons: Float32[Array, "n h"]
     g_resid: Float32[Array, "n d"]
     g_read_2: Float32[Array, "n all"]
-    g_attention_2: Float32[Array, "n H T"]
+    g_attention_2: Float32[Array, "blocks n 1 keys lanes"]
     """Without what goes through the copies."""
     g_passed_on: Float32[Array, "blocks n H keys lanes"]
-    g_scores_2: Float32[Array, "n H T"]
+    g_scores_2: Float32[Array, "blocks n 1 keys lanes"]
     g_copied_scores: Float32[Array, "blocks n H keys lanes"]
     g_queries_2: Float32[Array, "n all"]
-    g_amounts_1: Float32[Array, "n H*T+lanes"]
-    # Scratch memory of `layer_1_backward`.
+    g_read_1: Float32[Array, "n all"]
+    g_attention_of_equals: Float32[Array, "blocks n 1 keys lanes"]
+    # Scratch memory: the rows of a sequence, the scores of a query, and two of `layer_1_backward`.
+    rows: Float32[Array, "T all"]
+    of_keys: Float32[Array, " T"]
     g_row: Float32[Array, "keys lanes"]
     g_positions: Float32[Array, "C T lanes"]
 
@@ -191,8 +198,9 @@ class HeadSums(NamedTuple):
     """Gradients of what all sequences share, of several heads, added up over the chunks of a thread."""
 
     scores_1: Float32[Array, "blocks C C lanes"]
-    equal_rows: Float32[Array, "H*C+1 d"]
-    """Of `HeadTables.rows` from row C on: of what layer 1 writes, and of the constant."""
+    values_1: Float32[Array, "C all"]
+    equal_rows: Float32[Array, "all+1 d"]
+    """Of `HeadTables.rows` from row C on: of O1, and of the constant."""
     keys_2: Float32[Array, "R all"]
     values_2: Float32[Array, "R all"]
     Q2: Float32[Array, "d all"]
@@ -276,10 +284,11 @@ def lengths_of(w: Weights, n: int) -> dict[str, int]:
     C = K + T  # rows: tokens, then positions
     S = math.ceil(2 * C / SOME) * SOME  # 2C, and as many more as make whole vectors (`numba_vectors`)
     lengths = {"K": K, "T": T, "C": C, "S": S, "H": H, "d": d, "dh": dh, "h": len(w.W_out), "N": w.U.shape[1], "n": n}
-    # Of several heads: the rows that keys of layer 2 are made of, and T and pairs of query and key in whole vectors.
+    # Of several heads: widths, T, and pairs of query and key in whole vectors; rows that keys of layer 2 are made of.
+    width = math.ceil(dh / NUMBERS) * NUMBERS
     keys = math.ceil(T / KEYS) * KEYS
     pairs = sum(math.ceil((query + 1) / KEYS) * KEYS for query in range(T))
-    lengths |= {"all": H * dh, "R": (1 + H) * C, "keys": keys, "pairs": pairs}
+    lengths |= {"w": width, "all": H * width, "R": C + H * width, "keys": keys, "pairs": pairs}
     return lengths | {"blocks": math.ceil(H / LANES), "lanes": LANES}
 
 

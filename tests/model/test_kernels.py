@@ -12,7 +12,7 @@ from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.cpu_arrays import HeadChunk, HeadTables, Update, lengths_of, matrices
 from assignadd.model.kernels import kernels_for, numba_functions, numba_heads_functions, numba_step
 from assignadd.model.kernels.numba_functions import CompiledKernels
-from assignadd.model.kernels.numba_vectors import LANES
+from assignadd.model.kernels.numba_vectors import LANES, NUMBERS
 from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.model.stack import initial_stack
 from assignadd.model.table import Weights
@@ -101,34 +101,36 @@ def test_collect_is_the_transpose_of_spread():
     ]
 
 
-@pytest.mark.parametrize("heads", [2, LANES, LANES + 3])
-def test_compiled_sums_over_the_rows_of_several_sources_are_those_of_tensors(heads):
-    """Sources of a key are the embedding of its position and, for each position, what the heads of layer 1 copy."""
-    generator, C, blocks = torch.Generator().manual_seed(2), 9, -(-heads // LANES)
-    tokens = torch.randint(0, 5, (3, 4), generator=generator)
-    direct, copied = torch.randn(3, heads, 4, generator=generator), torch.zeros(blocks, 3, heads, 4, LANES)
-    lanes = copied.permute(1, 2, 3, 0, 4).flatten(3).clone()  # (3, heads, 4, lanes)
-    lanes[..., :heads] = torch.randn(3, heads, 4, heads, generator=generator)
-    copied.copy_(lanes.unflatten(3, (blocks, LANES)).permute(3, 0, 1, 2, 4))
-    no_head = (torch.arange(blocks * LANES) >= heads).float().view(blocks, LANES)
-    of_rows = torch.full((3, (1 + heads) * C + LANES), torch.nan)
-    for g in range(heads):
-        arrays = direct.numpy(), copied.numpy(), tokens.numpy()
-        numba_heads_functions.spread(*arrays, g, of_rows.numpy())
-        numbers = torch.cat([direct[:, g, None], lanes[:, g, :, :heads].mT], 1)  # (3, 1 + heads, 4)
-        expected = spread(numbers, tokens.unsqueeze(1), C)  # (3, 1 + heads, C)
-        torch.testing.assert_close(of_rows[:, :C], expected[:, 0])
-        torch.testing.assert_close(of_rows[:, C:-LANES].view(3, C, heads).mT, expected[:, 1:])
-        of_rows[:, -LANES:] = torch.nan  # what a vector that begins in the last row reads
-        collected, copies = torch.full_like(direct, 7), torch.full_like(copied, 7)
-        numba_heads_functions.collect(
-            of_rows.numpy(), tokens.numpy(), no_head.numpy(), g, collected.numpy(), copies.numpy()
-        )
-        per_position = collect(expected, tokens.unsqueeze(1))
-        torch.testing.assert_close(collected[:, g], per_position[:, 0])
-        of_lanes = copies[:, :, g].permute(1, 2, 0, 3).flatten(2)  # (3, 4, lanes)
-        torch.testing.assert_close(of_lanes[..., :heads].mT, per_position[:, 1:])
-        assert (of_lanes[..., heads:] == 0).all()
+@pytest.mark.parametrize("heads", [2, 3, LANES, LANES + 3])
+@pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.parametrize("w", [NUMBERS, 3 * NUMBERS])
+def test_compiled_sums_over_the_rows_of_positions_are_those_of_tensors(heads, readers, w):
+    """The row of a position is that of its token plus its own; the gradient of a sum goes to both."""
+    generator, T, C, blocks = torch.Generator().manual_seed(2), 4, 9, -(-heads // LANES)
+    tokens = torch.randint(0, 5, (3, T), generator=generator)
+    table = torch.randn(C, heads, w, generator=generator)
+    sums = torch.randn(3, readers, heads, w, generator=generator)
+    weights = torch.randn(3, readers, T, blocks * LANES, generator=generator)
+    of_heads, rows = weights[..., :heads], table[tokens] + table[C - T :]  # (3, T, heads, w)
+
+    def in_blocks(numbers):
+        return numbers.unflatten(-1, (blocks, LANES)).permute(3, 0, 1, 2, 4).contiguous().numpy()
+
+    flat_table, flat_sums = table.flatten(1).numpy(), sums.flatten(1).numpy()
+    scratch, total = torch.empty(T, heads * w).numpy(), torch.full_like(sums.flatten(1), torch.nan)
+    numba_heads_functions.sum_rows(in_blocks(weights), flat_table, w, tokens.numpy(), scratch, total.numpy())
+    torch.testing.assert_close(total.view_as(sums), torch.einsum("bgkh,bkhi->bghi", of_heads, rows))
+    products = in_blocks(torch.full_like(weights, torch.nan))
+    numba_heads_functions.products_with_rows(flat_sums, flat_table, w, tokens.numpy(), scratch, products)
+    of_lanes = torch.from_numpy(products).permute(1, 2, 3, 0, 4).flatten(3)
+    expected = torch.einsum("bghi,bkhi->bgkh", sums, rows)
+    torch.testing.assert_close(of_lanes[..., :heads], expected, rtol=1e-5, atol=1e-4)
+    g_table = table.flatten(1).clone()
+    numba_heads_functions.add_to_rows(in_blocks(weights), flat_sums, w, tokens.numpy(), scratch, g_table.numpy())
+    of_positions = torch.einsum("bgkh,bghi->bkhi", of_heads, sums)
+    expected = table.index_add(0, tokens.flatten(), of_positions.flatten(0, 1))
+    expected[C - T :] += of_positions.sum(0)
+    torch.testing.assert_close(g_table.view_as(table), expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1.0, 60.0])
@@ -148,7 +150,8 @@ def test_compiled_attention_of_several_heads_is_that_of_tensors(scale):
     tables.no_head[-1, 1:] = 1  # the last block has one head
     for block in range(blocks):
         attention = chunk.attention_1[block]
-        numba_heads_functions.layer_1(tables, block, tokens.numpy(), attention, chunk.amounts_1, chunk.of_rows[0])
+        of_equals = chunk.attention_of_equals[block]
+        numba_heads_functions.layer_1(tables, block, tokens.numpy(), attention, of_equals, chunk.of_keys)
     usage = torch.zeros(len(tokens), (1 + H) ** 2 * (K + T) + 1, dtype=torch.float64)
     expected = TensorKernels(K, T, CPU, H).layer_1(scores.double(), tokens, usage)  # (B, H, T, T)
     first = 0
@@ -158,10 +161,8 @@ def test_compiled_attention_of_several_heads_is_that_of_tensors(scale):
         torch.testing.assert_close(of_lanes[:, :H, : q + 1], expected[:, :, q, : q + 1], rtol=3e-4, atol=1e-6)
         assert (of_lanes[:, H:] == 0).all() and (of_lanes[:, :, q + 1 :] == 0).all()
         first += numba_heads_functions.keys_of(q)
-    amounts = torch.from_numpy(chunk.amounts_1).double()
-    of_equals = amounts[:, :-1].view(-1, T, H).mT
-    torch.testing.assert_close(of_equals, expected[:, :, -1], rtol=3e-4, atol=1e-6)
-    assert (amounts[:, -1] == 1).all()
+    of_lanes = torch.from_numpy(chunk.attention_of_equals)[:, :, 0, :T].permute(1, 0, 3, 2).flatten(1, 2).double()
+    torch.testing.assert_close(of_lanes[:, :H], expected[:, :, -1], rtol=3e-4, atol=1e-6)
 
 
 def test_double_precision_and_a_missing_compiler_fall_back_to_tensor_operations(monkeypatch):

@@ -13,28 +13,20 @@ from assignadd.model.kernels.numba_functions import SAFE_SUM, clear, fast, inlin
 from assignadd.model.kernels.numba_vectors import (
     KEYS,
     LANES,
+    NUMBERS,
     all_above,
+    four_sums,
     keys_at,
     lanes_at,
-    lanes_from,
+    numbers_from,
     sum_of,
-    where_zero,
     write_keys,
     write_lanes,
-    write_lanes_from,
+    write_numbers_from,
     zero_keys,
     zero_lanes,
+    zero_numbers,
 )
-
-
-@fast
-def write_copied_rows(tokens, H, copied_rows):
-    """Writes at which place, among what layer 1 writes, is what each head copies from each position's token."""
-    n, T = tokens.shape
-    for b in range(n):
-        for k in range(T):
-            for h in range(H):
-                copied_rows[b, k * H + h] = tokens[b, k] * H + h
 
 
 @inlined
@@ -47,11 +39,10 @@ def keys_of(query):
 
 
 @fast
-def layer_1(tables, block, tokens, attention, amounts, row):
-    """Writes the attention of a block of heads of layer 1, (n, pairs, LANES), and into `amounts` that of `=`, then 1.
+def layer_1(tables, block, tokens, attention, attention_of_equals, of_keys):
+    """Writes the attention of a block of heads of layer 1, (n, pairs, LANES), and of `=` alone, (n, 1, keys, LANES).
 
-    It is `numba_functions.layer_1` with a vector of heads instead of a number. `row`, of at least T numbers, is scratch
-    memory.
+    It is `numba_functions.layer_1` with a vector of heads instead of a number. `of_keys`, (T,), is scratch memory.
     """
     factors, no_head = tables.factors_1[block], tables.no_head
     n, T = tokens.shape
@@ -75,21 +66,19 @@ def layer_1(tables, block, tokens, attention, amounts, row):
             pair += keys_of(q)
         if not sums_are_safe:
             for h in range(first_head, min(H, first_head + LANES)):
-                softmax_of_sums(tables.scores_1[h], sequence, attention[b], h - first_head, row)
-        of_equals, amounts_of_equals = attention[b, pair - keys_of(T - 1) :], amounts[b]
+                softmax_of_sums(tables.scores_1[h], sequence, attention[b], h - first_head, of_keys)
+        of_last_query = attention[b, pair - keys_of(T - 1) :]
         for k in range(T):
-            for h in range(first_head, min(H, first_head + LANES)):
-                amounts_of_equals[k * H + h] = of_equals[k, h - first_head]
-        amounts_of_equals[H * T] = 1
+            write_lanes(lanes_at(of_last_query, k), attention_of_equals[b, 0], k)
 
 
 @fast
-def softmax_of_sums(scores, sequence, attention, lane, row):
+def softmax_of_sums(scores, sequence, attention, lane, of_keys):
     """Writes a head's attention in a sequence score by score: slower than factors, safe for any scores."""
     T = len(sequence)
     K, pair = len(scores) - T, 0
     for q in range(T):
-        of_query_token, of_query_position, weights = scores[sequence[q]], scores[K + q], row[: q + 1]
+        of_query_token, of_query_position, weights = scores[sequence[q]], scores[K + q], of_keys[: q + 1]
         for k in range(q + 1):
             key = sequence[k]
             weights[k] = of_query_token[key] + of_query_position[key] + of_query_token[K + k] + of_query_position[K + k]
@@ -99,131 +88,188 @@ def softmax_of_sums(scores, sequence, attention, lane, row):
         pair += keys_of(q)
 
 
-@fast
-def collect(of_rows, tokens, no_head, g, direct, copied):
-    """Writes for every position its number from each source of a key, of a head g, from those of all rows, (n, R).
+# The row of a position is the sum of its token's row of a table, (C, H w), and of its own; w numbers are of each head.
+# G readers each have a weight for every position and head, (blocks, n, G, keys, LANES), and a sum, (n, G H w): that of
+# the rows of all positions, each head's numbers times the head's weight.
 
-    It is the number of the position's token plus that of the position: of their embeddings to `direct`, and of what the
-    heads of layer 1 copy of these to `copied`.
+
+@inlined
+def rows_of(table, sequence, rows):
+    """Writes the rows of the positions of a sequence, (T, H w)."""
+    T, width = rows.shape
+    of_positions = table[len(table) - T :]
+    for k in range(T):
+        of_token, of_position, row = table[sequence[k]], of_positions[k], rows[k]
+        for i in range(0, width, NUMBERS):
+            write_numbers_from(numbers_from(of_token, i) + numbers_from(of_position, i), row, i)
+
+
+@inlined
+def vectors_from(first, width, w):
+    """Where in a row the four vectors from number `first` on begin, and the lanes of their heads, all of one block.
+
+    Behind the end of the row it is the last vector again.
     """
-    n, T = tokens.shape
-    H = direct.shape[1]
-    C = (of_rows.shape[1] - LANES) // (1 + H)
-    K = C - T
-    for b in range(n):
-        rows, rows_of_copies, sequence, of_positions = of_rows[b], of_rows[b, C:], tokens[b], direct[b, g]
-        rows_of_places = rows[K:]
-        for k in range(T):
-            of_positions[k] = rows[sequence[k]] + rows_of_places[k]
-        for block in range(len(copied)):
-            of_copies, first = copied[block, b, g], block * LANES
-            for k in range(T):
-                of_token = lanes_from(rows_of_copies, sequence[k] * H + first)
-                of_place = lanes_from(rows_of_copies, (K + k) * H + first)
-                # Lanes without a head have read what is behind that.
-                write_lanes(where_zero(lanes_at(no_head, block), of_token + of_place), of_copies, k)
+    last = width - NUMBERS
+    i_0, i_1 = first, min(first + NUMBERS, last)
+    i_2, i_3 = min(first + 2 * NUMBERS, last), min(first + 3 * NUMBERS, last)
+    return (i_0, i_1, i_2, i_3), (i_0 // w % LANES, i_1 // w % LANES, i_2 // w % LANES, i_3 // w % LANES)
 
 
 @fast
-def spread(direct, copied, tokens, g, of_rows):
-    """Writes for all rows, (n, R), the sums of the numbers of positions: `collect` transposed.
+def sum_rows(weights, table, w, tokens, rows, sums):
+    """Writes the sum of every reader, four vectors at once; `rows` is scratch memory."""
+    T, width = rows.shape
+    for b in range(len(tokens)):
+        rows_of(table, tokens[b], rows)
+        for first in range(0, width, 4 * NUMBERS):
+            (i_0, i_1, i_2, i_3), (lane_0, lane_1, lane_2, lane_3) = vectors_from(first, width, w)
+            of_readers = weights[first // (LANES * w), b]
+            for g in range(len(of_readers)):
+                of_keys, of_reader = of_readers[g], sums[b, g * width :]
+                sum_0 = sum_1 = sum_2 = sum_3 = zero_numbers()
+                for k in range(T):
+                    weight, row = of_keys[k], rows[k]
+                    sum_0 = sum_0 + weight[lane_0] * numbers_from(row, i_0)
+                    sum_1 = sum_1 + weight[lane_1] * numbers_from(row, i_1)
+                    sum_2 = sum_2 + weight[lane_2] * numbers_from(row, i_2)
+                    sum_3 = sum_3 + weight[lane_3] * numbers_from(row, i_3)
+                write_numbers_from(sum_0, of_reader, i_0)
+                write_numbers_from(sum_1, of_reader, i_1)
+                write_numbers_from(sum_2, of_reader, i_2)
+                write_numbers_from(sum_3, of_reader, i_3)
 
-    Lanes without a head are 0: they add nothing to what is behind, or are overwritten.
+
+@fast
+def products_with_rows(sums, table, w, tokens, rows, weights):
+    """Writes into `weights` the inner product of every reader's sum with the row of each position, head by head.
+
+    It takes four heads at once, or the last one again. So lanes without a head get numbers too: their attention is 0.
     """
-    n, T = tokens.shape
-    H = direct.shape[1]
-    C = (of_rows.shape[1] - LANES) // (1 + H)
-    K = C - T
-    for b in range(n):
-        rows, rows_of_copies, sequence, of_positions = of_rows[b], of_rows[b, C:], tokens[b], direct[b, g]
-        rows_of_places = rows[K:]
-        for row in range(len(rows)):
-            rows[row] = 0
-        for k in range(T):
-            rows[sequence[k]] += of_positions[k]
-        for k in range(T):
-            rows_of_places[k] = of_positions[k]
-        for block in range(len(copied)):
-            of_copies, first = copied[block, b, g], block * LANES
+    T, width = rows.shape
+    last = width - w
+    for b in range(len(tokens)):
+        rows_of(table, tokens[b], rows)
+        for first in range(0, width, LANES * w):  # where the numbers of these heads begin
+            i_0, i_1, i_2, i_3 = first, min(first + w, last), min(first + 2 * w, last), min(first + 3 * w, last)
+            of_readers = weights[first // (LANES * w), b]
+            for g in range(len(of_readers)):
+                of_keys, of_reader = of_readers[g], sums[b, g * width :]
+                for k in range(T):
+                    row = rows[k]
+                    sum_0 = sum_1 = sum_2 = sum_3 = zero_numbers()
+                    for i in range(0, w, NUMBERS):
+                        sum_0 = sum_0 + numbers_from(of_reader, i_0 + i) * numbers_from(row, i_0 + i)
+                        sum_1 = sum_1 + numbers_from(of_reader, i_1 + i) * numbers_from(row, i_1 + i)
+                        sum_2 = sum_2 + numbers_from(of_reader, i_2 + i) * numbers_from(row, i_2 + i)
+                        sum_3 = sum_3 + numbers_from(of_reader, i_3 + i) * numbers_from(row, i_3 + i)
+                    write_lanes(four_sums(sum_0, sum_1, sum_2, sum_3), of_keys, k)
+
+
+@fast
+def add_to_rows(weights, sums, w, tokens, rows, table):
+    """Adds every reader's sum, times the weight, to the two rows of the table that make up each position's row."""
+    T, width = rows.shape
+    of_positions = table[len(table) - T :]
+    for b in range(len(tokens)):
+        sequence, of_sequence = tokens[b], sums[b]
+        for first in range(0, width, 4 * NUMBERS):
+            (i_0, i_1, i_2, i_3), (lane_0, lane_1, lane_2, lane_3) = vectors_from(first, width, w)
+            of_readers = weights[first // (LANES * w), b]
             for k in range(T):
-                place = sequence[k] * H + first
-                write_lanes_from(lanes_from(rows_of_copies, place) + lanes_at(of_copies, k), rows_of_copies, place)
+                row = rows[k]
+                sum_0 = sum_1 = sum_2 = sum_3 = zero_numbers()
+                for g in range(len(of_readers)):
+                    weight, of_reader = of_readers[g, k], of_sequence[g * width :]
+                    sum_0 = sum_0 + weight[lane_0] * numbers_from(of_reader, i_0)
+                    sum_1 = sum_1 + weight[lane_1] * numbers_from(of_reader, i_1)
+                    sum_2 = sum_2 + weight[lane_2] * numbers_from(of_reader, i_2)
+                    sum_3 = sum_3 + weight[lane_3] * numbers_from(of_reader, i_3)
+                write_numbers_from(sum_0, row, i_0)
+                write_numbers_from(sum_1, row, i_1)
+                write_numbers_from(sum_2, row, i_2)
+                write_numbers_from(sum_3, row, i_3)
         for k in range(T):
-            for block in range(len(copied)):
-                write_lanes_from(lanes_at(copied[block, b, g], k), rows_of_copies, (K + k) * H + block * LANES)
+            of_token, of_position, row = table[sequence[k]], of_positions[k], rows[k]
+            for i in range(0, width, NUMBERS):
+                numbers = numbers_from(row, i)
+                write_numbers_from(numbers_from(of_token, i) + numbers, of_token, i)
+                write_numbers_from(numbers_from(of_position, i) + numbers, of_position, i)
 
 
 @fast
 def layer_2(chunk, n):
     """Writes the attention of `=` in layer 2 and what it passes on of each position's copies, for every head."""
+    row = chunk.of_keys
     for b in range(n):
-        with_copied(chunk.attention_1, b, chunk.scores_2[b], chunk.copied_scores, chunk.attention_2[b])
-        for g in range(chunk.attention_2.shape[1]):
-            softmax(chunk.attention_2[b, g])
-        pass_on(chunk.attention_1, b, chunk.attention_2[b], chunk.passed_on)
+        for g in range(chunk.passed_on.shape[2]):
+            with_copied(chunk.attention_1, b, g, chunk.scores_2, chunk.copied_scores, row)
+            softmax(row)
+            of_block, lane = chunk.attention_2[g // LANES, b, 0], g % LANES
+            for q in range(len(row)):
+                of_block[q, lane] = row[q]
+            pass_on(chunk.attention_1, b, g, row, chunk.passed_on)
 
 
 @fast
 def layer_2_backward(chunk, n):
     """Writes the gradients of all scores from those by attention and by what is passed on: `layer_2` from the end."""
-    H, T = chunk.attention_2.shape[1:]
+    g_score = chunk.of_keys
     for b in range(n):
-        # First the gradient by the attention, and after the loop that by the scores of keys.
-        with_copied(chunk.attention_1, b, chunk.g_attention_2[b], chunk.g_passed_on, chunk.g_scores_2[b])
-        for g in range(H):
-            weights, g_score, mean = chunk.attention_2[b, g], chunk.g_scores_2[b, g], np.float32(0)
-            for q in range(T):
-                mean += g_score[q] * weights[q]
-            for q in range(T):
-                g_score[q] = weights[q] * (g_score[q] - mean)
-        pass_on(chunk.attention_1, b, chunk.g_scores_2[b], chunk.g_copied_scores)
+        for g in range(chunk.passed_on.shape[2]):
+            # First the gradient by the attention, and after the loop that by the scores of keys.
+            with_copied(chunk.attention_1, b, g, chunk.g_attention_2, chunk.g_passed_on, g_score)
+            weights, g_scores, lane = chunk.attention_2[g // LANES, b, 0], chunk.g_scores_2[g // LANES, b, 0], g % LANES
+            mean = np.float32(0)
+            for q in range(len(g_score)):
+                mean += g_score[q] * weights[q, lane]
+            for q in range(len(g_score)):
+                g_score[q] = weights[q, lane] * (g_score[q] - mean)
+                g_scores[q, lane] = g_score[q]
+            pass_on(chunk.attention_1, b, g, g_score, chunk.g_copied_scores)
 
 
 @inlined
-def with_copied(attention_1, b, numbers, copied, totals):
-    """Writes for every key q its number and, by q's attention, those of what layer 1 copies into it, (H, T)."""
-    H, T = totals.shape
-    for g in range(H):
-        numbers_of_head, totals_of_head = numbers[g], totals[g]
+def with_copied(attention_1, b, g, numbers, copied, totals):
+    """Writes for every key q its number and, by q's attention, those of its copies, (T,), of a head g."""
+    T, of_head, lane = len(totals), numbers[g // LANES, b, 0], g % LANES
+    for q in range(T):
+        totals[q] = of_head[q, lane]
+    for block in range(len(copied)):
+        attention, of_copies, pair = attention_1[block, b], copied[block, b, g], 0
         for q in range(T):
-            totals_of_head[q] = numbers_of_head[q]
-        for block in range(len(copied)):
-            attention, of_copies, pair = attention_1[block, b], copied[block, b, g], 0
-            for q in range(T):
-                total = zero_keys()
-                for k in range(0, keys_of(q), KEYS):
-                    total = total + keys_at(attention, pair + k) * keys_at(of_copies, k)
-                totals_of_head[q] += sum_of(total)
-                pair += keys_of(q)
+            total = zero_keys()
+            for k in range(0, keys_of(q), KEYS):
+                total = total + keys_at(attention, pair + k) * keys_at(of_copies, k)
+            totals[q] += sum_of(total)
+            pair += keys_of(q)
 
 
 @inlined
-def pass_on(attention_1, b, weights, passed_on):
-    """Writes how much of each position's copies is passed on by the keys q, with these weights (H, T), to `=`."""
-    H, T = weights.shape
-    for g in range(H):
-        weights_of_head = weights[g]
-        for block in range(len(passed_on)):
-            attention, of_copies, first_pair = attention_1[block, b], passed_on[block, b, g], 0
-            for k in range(0, T, KEYS):
-                total, pair = zero_keys(), first_pair
-                for q in range(k, T):
-                    total = total + weights_of_head[q] * keys_at(attention, pair + k)
-                    pair += keys_of(q)
-                write_keys(total, of_copies, k)
-                first_pair += KEYS * keys_of(k)
+def pass_on(attention_1, b, g, weights, passed_on):
+    """Writes how much of each position's copies is passed on by the keys q, with these weights (T,), to a head g."""
+    T = len(weights)
+    for block in range(len(passed_on)):
+        attention, of_copies, first_pair = attention_1[block, b], passed_on[block, b, g], 0
+        for k in range(0, T, KEYS):
+            total, pair = zero_keys(), first_pair
+            for q in range(k, T):
+                total = total + weights[q] * keys_at(attention, pair + k)
+                pair += keys_of(q)
+            write_keys(total, of_copies, k)
+            first_pair += KEYS * keys_of(k)
 
 
 @fast
-def layer_1_backward(chunk, no_head, block, tokens, g_table):
+def layer_1_backward(chunk, block, tokens, g_table):
     """Adds the gradient of every sequence to `g_table`, that of the score tables of a block of heads of layer 1.
 
     It is `numba_functions.layer_1_backward` with a vector of heads instead of a number. `g_positions` adds up the rows
     of query positions, transposed.
     """
     n, T = tokens.shape
-    C, H, g_row, g_positions = len(g_table), chunk.attention_2.shape[1], chunk.g_row, chunk.g_positions
-    K, first_head = C - T, block * LANES
+    C, H, g_row, g_positions = len(g_table), chunk.passed_on.shape[2], chunk.g_row, chunk.g_positions
+    K = C - T
     clear(g_positions.reshape(-1, LANES))
     g_of_key_positions = g_positions[K:]
     for b in range(n):
@@ -234,11 +280,11 @@ def layer_1_backward(chunk, no_head, block, tokens, g_table):
                 write_keys(zero_keys(), g_row, k)
             if q == T - 1:  # `=`, which is read directly
                 for k in range(T):
-                    g_of_equals = lanes_from(chunk.g_amounts_1[b], k * H + first_head)
-                    write_lanes(where_zero(lanes_at(no_head, block), g_of_equals), g_row, k)
+                    write_lanes(lanes_at(chunk.g_attention_of_equals[block, b, 0], k), g_row, k)
             # A weight passes copies on to each head of layer 2, and adds their scores to that of q.
             for g in range(H):
-                weight, g_score = chunk.attention_2[b, g, q], chunk.g_scores_2[b, g, q]
+                weight = chunk.attention_2[g // LANES, b, 0, q, g % LANES]
+                g_score = chunk.g_scores_2[g // LANES, b, 0, q, g % LANES]
                 g_passed_on, copied_scores = chunk.g_passed_on[block, b, g], chunk.copied_scores[block, b, g]
                 for k in range(0, keys_of(q), KEYS):
                     by_weight = weight * keys_at(g_passed_on, k) + g_score * keys_at(copied_scores, k)

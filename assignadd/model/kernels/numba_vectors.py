@@ -34,6 +34,7 @@ MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2,
 # Heads of layer 1 whose numbers stand beside one another, and keys whose numbers of these heads are read at once.
 LANES, KEYS = 4, 4
 LANES_OF_KEYS = LANES * KEYS
+NUMBERS = 2 * REGISTER  # of a head's queries, keys or values that are read at once
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
 
 
@@ -174,18 +175,6 @@ def _sum_of(typing, x):
     return types.float32(x), generate
 
 
-@intrinsic
-def _where_zero(typing, mask, x):
-    """`x` in lanes where `mask` is 0, and 0 in the others."""
-
-    def generate(context, builder, signature, arguments):
-        mask_numbers, numbers = arguments
-        zeros = ir.Constant(x.llvm_type, None)
-        return builder.select(builder.fcmp_ordered("==", mask_numbers, zeros), numbers, zeros)
-
-    return x(mask, x), generate
-
-
 @intrinsic(prefer_literal=True)
 def _zeros(typing, lanes):
     """A vector of so many zeros, a constant number."""
@@ -231,10 +220,38 @@ def _tile_row(builder, address, width, i):
 
 def _interleaved(builder, upper, lower, first):
     """LLVM's vector of half of the numbers of two rows, those from place `first` on, interleaved."""
-    places = []
-    for i in range(first, first + TILE // 2):
-        places += [i, TILE + i]  # LLVM counts the places of `lower` from TILE on
-    return builder.shuffle_vector(upper, lower, ir.Constant(ir.VectorType(ir.IntType(32), TILE), places))
+    n, places = upper.type.count, []
+    for i in range(first, first + n // 2):
+        places += [i, n + i]  # LLVM counts the places of `lower` from n on
+    return builder.shuffle_vector(upper, lower, ir.Constant(ir.VectorType(ir.IntType(32), n), places))
+
+
+@intrinsic
+def _four_sums(typing, a, b, c, d):
+    """The sums of four vectors, beside one another: LANES numbers."""
+
+    def generate(context, builder, signature, arguments):
+        a, b, c, d = [_sum_of_halves(builder, vector) for vector in arguments]
+        total = _alternating(builder, _alternating(builder, a, c), _alternating(builder, b, d))
+        while total.type.count > LANES:  # parts of the sums of a, b, c, d, a, b ...
+            total = _sum_of_halves(builder, total)
+        return total
+
+    return Vector(LANES)(a, b, c, d), generate
+
+
+def _alternating(builder, x, y):
+    """LLVM's vector of sums of two numbers of x, of two of y, of two of x and so on; each number is in one sum."""
+    return builder.fadd(_interleaved(builder, x, y, 0), _interleaved(builder, x, y, x.type.count // 2))
+
+
+def _sum_of_halves(builder, x):
+    """LLVM's vector of the first half of the numbers plus the second half."""
+    half, halves = x.type.count // 2, []
+    for first in (0, half):
+        places = ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(first, first + half)))
+        halves.append(builder.shuffle_vector(x, x, places))
+    return builder.fadd(*halves)
 
 
 inlined = partial(compiled, forceinline=True)
@@ -273,16 +290,16 @@ def write_keys(vector, x, i):
 
 
 @inlined
-def lanes_from(x, i):
-    """The vector of the numbers from x[i] to x[i + LANES - 1]."""
-    return x[i : i + LANES] if IN_PYTHON else vector_at(np.intp(x.ctypes.data) + BYTES * i, LANES)
+def numbers_from(x, i):
+    """The vector of the numbers from x[i] to x[i + NUMBERS - 1]."""
+    return x[i : i + NUMBERS] if IN_PYTHON else vector_at(np.intp(x.ctypes.data) + BYTES * i, NUMBERS)
 
 
 @inlined
-def write_lanes_from(vector, x, i):
-    """Writes a vector of LANES numbers into x[i] to x[i + LANES - 1]."""
+def write_numbers_from(vector, x, i):
+    """Writes a vector of NUMBERS numbers into x[i] to x[i + NUMBERS - 1]."""
     if IN_PYTHON:
-        x[i : i + LANES] = vector
+        x[i : i + NUMBERS] = vector
         return
     write(vector, np.intp(x.ctypes.data) + BYTES * i)
 
@@ -300,15 +317,21 @@ def zero_keys():
 
 
 @inlined
-def where_zero(mask, vector):
-    """`vector` in lanes where `mask` is 0, and 0 in the others."""
-    return np.where(mask == 0, vector, np.float32(0)) if IN_PYTHON else _where_zero(mask, vector)
+def zero_numbers():
+    """A vector of NUMBERS zeros."""
+    return np.zeros(NUMBERS, np.float32) if IN_PYTHON else _zeros(NUMBERS)
 
 
 @inlined
 def sum_of(vector):
     """The sum of a vector."""
     return vector.sum() if IN_PYTHON else _sum_of(vector)
+
+
+@inlined
+def four_sums(a, b, c, d):
+    """The vector of the sums of four vectors, one for each of LANES."""
+    return np.array([a.sum(), b.sum(), c.sum(), d.sum()]) if IN_PYTHON else _four_sums(a, b, c, d)
 
 
 @inlined
