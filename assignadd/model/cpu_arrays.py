@@ -160,7 +160,7 @@ class HeadChunk(NamedTuple):
     queries_2: Float32[Array, "n all"]
     """The queries of `=`, times 1 / sqrt(d_head)."""
     queries_of_copies: Float32[Array, "n H*all"]
-    """The same as queries of the values of layer 1: times O1 K2, transposed. Later their gradients."""
+    """The same as queries of the values of layer 1: times (O1 K2)^T. Later the gradients."""
     scores_2: Float32[Array, "blocks n 1 keys lanes"]
     """The score of each position's embeddings; the heads of layer 2 are in lanes here."""
     copied_scores: Float32[Array, "blocks n H keys lanes"]
@@ -169,7 +169,7 @@ class HeadChunk(NamedTuple):
     passed_on: Float32[Array, "blocks n H keys lanes"]
     """How much of each position's copies is passed on to `=`."""
     read_copies: Float32[Array, "n H*all"]
-    """What each head reads of the values of layer 1, weighted by what it passes on. Later the gradients."""
+    """What each head of layer 2 reads of the values of each head of layer 1. Later the gradients."""
     read_2: Float32[Array, "n all"]
     """What the heads read: values, weighted by their attention and by what it passes on."""
     resid_mid: Float32[Array, "n d"]

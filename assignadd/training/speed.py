@@ -65,19 +65,27 @@ def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
 def _table_products(config: Config, B: int, device: str) -> int:
     """Multiplications of a forward pass of B sequences by the tables, as `table_forward` computes them.
 
+    Several heads on a CPU are those of the compiled step, `numba_heads`, where a sum over positions has T rows.
     Letters are those of the glossary (docs/names.md); H heads have the width dh.
     """
     model, N = config.model, config.task.modulus
     d, H, dh, h = model.d_model, model.n_heads, model.d_head, model.d_mlp[-1] or 0
-    C = Vocabulary(config.task).size + config.task.length
-    of_tables = 3 * C * d * H * dh  # of layer 1: queries, keys and values
-    of_tables += H * C * dh * C + H * C * dh * d  # its scores; its outputs
+    T = config.task.length
+    C = Vocabulary(config.task).size + T
+    of_tables = 3 * C * d * H * dh + H * C * dh * C  # of layer 1: queries, keys and values; its scores
     if H == 1:
+        of_tables += C * dh * d  # its outputs
         of_tables += 2 * d * dh * d + (C + 1) * d * d  # of layer 2: QK and OV; queries
         of_tables += 2 * C * d * (C + 1) + 2 * C * d * d  # its scores of all pairs of rows; its outputs
         attention = 2 * C * (C + 1) + (3 * C + 1) * d  # scores of layer 2; residual before the MLP
+    elif device == "cpu":
+        of_tables += 2 * (C + H * dh) * d * H * dh  # of layer 2: keys and values of embeddings and of O1
+        attention = (H * dh + 1) * d + 2 * d * H * dh  # residual after layer 1; queries and outputs of layer 2
+        attention += 2 * (H * dh) ** 2  # queries of copies; what is read of copies, times O1 V2
+        attention += 3 * T * H * dh + 2 * H * T * H * dh  # what is read in layer 1, scores and what is read; of copies
     else:
         n_key_rows = (1 + H) * C
+        of_tables += H * C * dh * d  # of layer 1: outputs
         of_tables += 2 * n_key_rows * d * H * dh  # of layer 2: keys and values
         attention = (H * C + 1) * d + 2 * d * H * dh  # residual after layer 1; queries and outputs of layer 2
         attention += 2 * H * n_key_rows * dh  # scores of layer 2 and weighted values

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from assignadd.config import PRESETS
 from assignadd.model.answer import logits_of_answers, transformer_of
-from assignadd.model.forward import table_forward, unstacked
+from assignadd.model.forward import answer_logits, table_forward, unstacked
 from assignadd.model.stack import initial_stack
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -33,9 +33,9 @@ class ProductCounter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-@pytest.mark.parametrize("batch", [64, 512])  # logits from the residual, and from the neurons by W_out W_U
-def test_flops_are_those_of_the_products_that_run(batch, heads):
+# Logits are from the residual, and on a CPU with 512 sequences from the neurons by W_out W_U.
+@pytest.mark.parametrize(("heads", "batch", "device"), [(1, 64, "cpu"), (1, 512, "cpu"), (2, 64, "cuda")])
+def test_flops_are_those_of_the_products_that_run(heads, batch, device):
     config, model = PRESETS["paper"], replace(PRESETS["paper"].model, n_heads=heads, d_head=128 // heads)
     config = replace(config, optim=replace(config.optim, batch=batch), model=model)
     tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
@@ -45,9 +45,47 @@ def test_flops_are_those_of_the_products_that_run(batch, heads):
     with ProductCounter() as counter:
         trace = table.forward(weights, tokens[0])
         logits = table.logits(trace)
-        assert 3 * counter.flops == flops(config)
+        assert 3 * counter.flops == flops(config, device)
         table.backward(weights, trace, torch.ones_like(logits), grads)
-    assert counter.flops == flops(config)
+    assert counter.flops == flops(config, device)
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_flops_of_several_heads_on_a_cpu_are_those_of_reading_values_of_layer_1(heads):
+    """By torch's own counter, with the formulas of the compiled step; what patterns alone multiply is not counted."""
+    B, config = 64, PRESETS["paper"]
+    config = replace(config, model=replace(config.model, n_heads=heads, d_head=128 // heads))
+    tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, B).tokens[0]
+    stack = initial_stack(config, [0])
+    stack.flat.mul_(1.5)  # attention is far from uniform
+    w = unstacked(stack)
+    activations = table_forward(config).forward(w, tokens)
+    attention_1, attention_2 = activations.attention_1, activations.attention_2  # (B, H, T, T), (B, H, T)
+    X, O1, O2 = torch.cat([w.E, w.pos]), w.O1.flatten(0, 1), w.O2.flatten(0, 1)
+    constant = (w.E[tokens[0, -1]] + w.pos[-1])[None]
+
+    def of_positions(table):
+        return table[:, tokens] + table[:, len(w.E) :, :].unsqueeze(1)  # (H, B, T, dh)
+
+    with FlopCounterMode(display=False) as counter:
+        (X @ w.Q1) @ (X @ w.K1).mT
+        values_1, keys_2, values_2 = (of_positions(X @ weights) for weights in (w.V1, w.K2, w.V2))
+        copied_keys, copied_values = O1 @ w.K2, O1 @ w.V2  # (H, H dh, dh)
+        read_1 = torch.einsum("bhk,hbki->bhi", attention_1[:, :, -1], values_1).flatten(1)
+        resid_pre = torch.cat([read_1, torch.ones(B, 1)], 1) @ torch.cat([O1, constant])
+        queries_2 = resid_pre @ w.Q2 * config.model.d_head**-0.5  # (H, B, dh)
+        queries_of_copies = (queries_2 @ copied_keys.mT).unflatten(2, (heads, -1))
+        scores = torch.einsum("gbi,gbki->bgk", queries_2, keys_2)
+        copied_scores = torch.einsum("gbhi,hbki->bghk", queries_of_copies, values_1)
+        scores += (attention_1[:, None] * copied_scores[:, :, :, None]).sum((2, 4))
+        passed_on = (attention_1[:, None] * attention_2[:, :, None, :, None]).sum(3)
+        read_copies = torch.einsum("bghk,hbki->gbhi", passed_on, values_1).flatten(2)
+        read_2 = torch.einsum("bgk,gbki->gbi", attention_2, values_2) + read_copies @ copied_values
+        resid_mid = resid_pre + read_2.transpose(0, 1).flatten(1) @ O2
+        logits = (resid_mid + (resid_mid @ w.W_in).relu() @ w.W_out) @ w.U
+    torch.testing.assert_close(scores.softmax(-1), attention_2)
+    torch.testing.assert_close(logits, answer_logits(stack, tokens[None])[0], rtol=1e-4, atol=1e-4)
+    assert counter.get_total_flops() == forward_flops(config, B)
 
 
 @pytest.mark.parametrize("name", ["three layers", "layer norm", "MLP in layer 1"])

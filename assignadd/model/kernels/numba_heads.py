@@ -1,20 +1,25 @@
 """Attention of several heads in the training step of one model on a CPU, forward and backward.
 
-Every head of layer 1 has its score table. What it writes into a position is O1 times the values that it reads there, so
-that no table of outputs is needed: `=`, and each head of layer 2, reads values of layer 1.
+What a head of layer 1 writes into a position is a weighted sum of its values, times O1. Values are narrow, so `=` and
+each head of layer 2 read these, and not what is written: the formulas are not those of `model/heads.py`, which has a
+table of all outputs of layer 1. x(k) is position k's row of a table of C rows, the sum of its token's row and its own.
 
-    residual of `=` after layer 1    read_1 O1 + E_= + P_=, and read_1 is the weighted sum of values of layer 1
-    scores of layer 2                query (E + P) K2, and (query K2^T O1^T) times the values of layer 1
-    read_2                           weighted sum of (E + P) V2, and that of values of layer 1 times O1 V2
+    read_1               sum of attention_1[=, k] values_1(k) over k, for each head of layer 1
+    resid_pre            read_1 O1 + E_= + P_=
+    queries_2            resid_pre Q2 / sqrt(d_head)
+    queries_of_copies    queries_2 (O1 K2)^T
+    copied_scores[k]     queries_of_copies . values_1(k)
+    scores_2[q]          queries_2 . keys_2(q), plus the sum of attention_1[q, k] copied_scores[k]
+    passed_on[k]         sum of attention_2[q] attention_1[q, k] over q
+    read_copies          sum of passed_on[k] values_1(k) over k
+    read_2               sum of attention_2[q] values_2(q) over q, plus read_copies O1 V2
+    resid_mid            resid_pre + read_2 O2
 
-read_2 O2 is added to the residual. O1 K2 and O1 V2 are as small as weights. Sums over positions, and inner products
-with what stands there, are taken sequence by sequence (`sum_rows`, `products_with_rows`), from tables of C rows.
-
-Between the products are the functions of `numba_heads_functions`.
-
-`cpu_arrays` says what every array is (`HeadTables`, `HeadChunk`, `HeadSums`); names and shapes are those of
+What has "copies" or "copied" in its name, and `passed_on`, is of each head of layer 2 with each head of layer 1.
+`numba_heads_functions` takes sums over positions and products with x(k) sequence by sequence; the other products are
+of BLAS. `cpu_arrays` says what every array is (`HeadTables`, `HeadChunk`, `HeadSums`); names and shapes are those of
 `numba_functions` and `numba_step`. A loop over h is over the heads of layer 1, one over g over those of layer 2, one
-over blocks over LANES heads of layer 1 at a time.
+over blocks over LANES heads of layer 1 at a time. w is how many columns a head has, its dh and those that fill vectors.
 """
 
 from __future__ import annotations
@@ -38,10 +43,11 @@ def write_tables(model, thread):
     """Writes the tables of the weights; each thread those of its share of the heads."""
     weights, tables, equals, scale = model
     K, T, (H, dh) = len(weights.E), len(weights.pos), weights.O1.shape[:2]
-    C, w = K + T, tables.V1.shape[1] // H
-    # The parts of `rows`; `key_rows` make up the residual of any key in layer 2.
-    embeddings, O1, constant = tables.rows[:C], tables.rows[C : C + H * w], tables.rows[C + H * w :]
-    key_rows = tables.rows[: C + H * w]
+    C, width = K + T, len(tables.O2)
+    w = width // H
+    # The parts of `rows`; `key_rows` are those that keys and values of layer 2 come from.
+    embeddings, O1, constant = tables.rows[:C], tables.rows[C : C + width], tables.rows[C + width :]
+    key_rows = tables.rows[: C + width]
     if thread.number == 0:
         copy(weights.E, embeddings[:K])
         copy(weights.pos, embeddings[K:])
@@ -69,6 +75,12 @@ def write_tables(model, thread):
         dot(embeddings, tables.V1, tables.values_1)
         dot(key_rows, tables.V2, tables.values_2)
     wait_for_all(thread)
+
+
+@inner
+def of_head(g, width):
+    """The columns of a head where each has `width` of them, beside one another."""
+    return slice(g * width, g * width + width)
 
 
 @inner
@@ -135,17 +147,16 @@ def attend(model, chunk, tokens):
     read_2, read_copies = chunk.read_2[:n], chunk.read_copies[:n]
     for block in range(len(tables.factors_1)):
         layer_1(tables, block, tokens, chunk.attention_1[block], chunk.attention_of_equals[block], chunk.of_keys)
-    # The residual of `=`; the last column of `read_1` is for the constant.
+    # What `=` reads in layer 1, and its residual; the last column of `read_1` is for the constant.
     sum_rows(chunk.attention_of_equals, tables.values_1, w, tokens, chunk.rows, read_1)
     for b in range(n):
         read_1[b, width] = 1
     dot(read_1, tables.rows[C:], resid_pre)
-    # Scores of the embeddings and of copies.
+    # Its scores in layer 2: of embeddings, and of copies.
     gemm(scale, resid_pre, tables.Q2, 0, queries_2)
     for g in range(H):
-        of_head = slice(g * w, g * w + w)
-        of_reader = slice(g * width, g * width + width)
-        dot(queries_2[:, of_head], tables.copied_keys_T[of_head], queries_of_copies[:, of_reader])
+        columns, of_copies = of_head(g, w), of_head(g, width)
+        dot(queries_2[:, columns], tables.copied_keys_T[columns], queries_of_copies[:, of_copies])
     products_with_rows(queries_2, tables.keys_2[:C], w, tokens, chunk.rows, chunk.scores_2)
     products_with_rows(queries_of_copies, tables.values_1, w, tokens, chunk.rows, chunk.copied_scores)
     layer_2(chunk, n)
@@ -153,9 +164,8 @@ def attend(model, chunk, tokens):
     sum_rows(chunk.attention_2, tables.values_2[:C], w, tokens, chunk.rows, read_2)
     sum_rows(chunk.passed_on, tables.values_1, w, tokens, chunk.rows, read_copies)
     for g in range(H):
-        of_head = slice(g * w, g * w + w)
-        of_reader = slice(g * width, g * width + width)
-        add_dot(read_copies[:, of_reader], tables.values_2[C:, of_head], read_2[:, of_head])
+        columns, of_copies = of_head(g, w), of_head(g, width)
+        add_dot(read_copies[:, of_copies], tables.values_2[C:, columns], read_2[:, columns])
     copy(resid_pre, resid_mid)
     add_dot(read_2, tables.O2, resid_mid)
 
@@ -170,37 +180,37 @@ def attend_backward(model, chunk, sums, tokens, beta):
     queries_of_copies, read_2, read_copies = chunk.queries_of_copies[:n], chunk.read_2[:n], chunk.read_copies[:n]
     g_resid, g_read_2, g_queries_2 = chunk.g_resid[:n], chunk.g_read_2[:n], chunk.g_queries_2[:n]
     g_read_1 = chunk.g_read_1[:n]
-    # In the memory of these, which are not read any more.
+    # In the memory of these, each of which is written when its activations have been read.
     g_read_copies, g_queries_of_copies = read_copies, queries_of_copies
     if beta == 0:  # to these, sequences are added one by one; products write the others
         clear(sums.values_1)
         clear(sums.keys_2[:C])
         clear(sums.values_2[:C])
         clear(sums.scores_1.reshape(-1, LANES))
-    # resid_mid = resid_pre + read_2 O2, and read_2 is the sum of the values, each times its amount.
+    # resid_mid = resid_pre + read_2 O2, and read_2 comes from attention_2 and passed_on.
     gemm(1, read_2.T, g_resid, beta, sums.O2)
     dot(g_resid, tables.O2_T, g_read_2)
     for g in range(H):
-        of_head, of_reader = slice(g * w, g * w + w), slice(g * width, g * width + width)
-        gemm(1, read_copies[:, of_reader].T, g_read_2[:, of_head], beta, sums.values_2[C:, of_head])
-        dot(g_read_2[:, of_head], tables.copied_values_T[of_head], g_read_copies[:, of_reader])
+        columns, of_copies = of_head(g, w), of_head(g, width)
+        gemm(1, read_copies[:, of_copies].T, g_read_2[:, columns], beta, sums.values_2[C:, columns])
+        dot(g_read_2[:, columns], tables.copied_values_T[columns], g_read_copies[:, of_copies])
     products_with_rows(g_read_2, tables.values_2[:C], w, tokens, chunk.rows, chunk.g_attention_2)
     add_to_rows(chunk.attention_2, g_read_2, w, tokens, chunk.rows, sums.values_2[:C])
     products_with_rows(g_read_copies, tables.values_1, w, tokens, chunk.rows, chunk.g_passed_on)
     add_to_rows(chunk.passed_on, g_read_copies, w, tokens, chunk.rows, sums.values_1)
     layer_2_backward(chunk, n)
-    # Scores are products of queries, which resid_pre Q2 are, and keys.
+    # Scores are products of queries_2 with keys, and of queries_of_copies with values of layer 1.
     add_to_rows(chunk.g_scores_2, queries_2, w, tokens, chunk.rows, sums.keys_2[:C])
     sum_rows(chunk.g_scores_2, tables.keys_2[:C], w, tokens, chunk.rows, g_queries_2)
     add_to_rows(chunk.g_copied_scores, queries_of_copies, w, tokens, chunk.rows, sums.values_1)
     sum_rows(chunk.g_copied_scores, tables.values_1, w, tokens, chunk.rows, g_queries_of_copies)
     for g in range(H):
-        of_head, of_reader = slice(g * w, g * w + w), slice(g * width, g * width + width)
-        gemm(1, g_queries_of_copies[:, of_reader].T, queries_2[:, of_head], beta, sums.keys_2[C:, of_head])
-        add_dot(g_queries_of_copies[:, of_reader], tables.keys_2[C:, of_head], g_queries_2[:, of_head])
+        columns, of_copies = of_head(g, w), of_head(g, width)
+        gemm(1, g_queries_of_copies[:, of_copies].T, queries_2[:, columns], beta, sums.keys_2[C:, columns])
+        add_dot(g_queries_of_copies[:, of_copies], tables.keys_2[C:, columns], g_queries_2[:, columns])
     gemm(scale, resid_pre.T, g_queries_2, beta, sums.Q2)
     gemm(scale, g_queries_2, tables.Q2_T, 1, g_resid)  # now by resid_pre
-    # resid_pre is read_1 times O1 and the constant.
+    # resid_pre is read_1, whose last column is 1, times O1 and the constant.
     gemm(1, read_1.T, g_resid, beta, sums.equal_rows)
     dot(g_resid, tables.O1_T, g_read_1)
     products_with_rows(g_read_1, tables.values_1, w, tokens, chunk.rows, chunk.g_attention_of_equals)
@@ -249,8 +259,8 @@ def write_gradients(model, thread, gradients):
         for h in range(H):
             add_dot(g_tables.queries_1[h], weights.Q1[h].T, g_embeddings)
             add_dot(g_tables.keys_1[h], weights.K1[h].T, g_embeddings)
-            of_head = slice(h * w, h * w + dh)
-            add(g_O1[of_head], g_equal_rows[of_head], grads.O1[h])
+            rows_of_h = slice(h * w, h * w + dh)
+            add(g_O1[rows_of_h], g_equal_rows[rows_of_h], grads.O1[h])
         copy(g_embeddings[:K], grads.E)
         copy(g_embeddings[K:], grads.pos)
     wait_for_all(thread)

@@ -1,8 +1,8 @@
 """Attention of several heads between the matrix products of `numba_heads`, one sequence after the other.
 
 The numbers of LANES heads of layer 1 stand beside one another: one vector has the weights that they give to a key, or
-the scores of what they copy. So tables are read and gradients added once for all of them. Names and loops are those of
-`numba_heads`.
+the scores of what they copy. So tables are read and gradients added once for all of them. Names, loops and formulas are
+those of `numba_heads`.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def softmax_of_sums(scores, sequence, attention, lane, of_keys):
         pair += keys_of(q)
 
 
-# The row of a position is the sum of its token's row of a table, (C, H w), and of its own; w numbers are of each head.
-# G readers each have a weight for every position and head, (blocks, n, G, keys, LANES), and a sum, (n, G H w): that of
-# the rows of all positions, each head's numbers times the head's weight.
+# The next functions are of sums of x(k), the row of position k from a table, (C, H w), and of products with it. A head
+# has w numbers of a row. A reader, `=` or a head of layer 2, has H w numbers too: `read`, (n, G H w), is of G readers.
+# It has a weight for each position and head: `weights`, (blocks, n, G, keys, LANES). `rows` is scratch memory.
 
 
 @inlined
 def rows_of(table, sequence, rows):
-    """Writes the rows of the positions of a sequence, (T, H w)."""
+    """Writes x(k) of every position of a sequence, (T, H w)."""
     T, width = rows.shape
     of_positions = table[len(table) - T :]
     for k in range(T):
@@ -106,9 +106,9 @@ def rows_of(table, sequence, rows):
 
 @inlined
 def vectors_from(first, width, w):
-    """Where in a row the four vectors from number `first` on begin, and the lanes of their heads, all of one block.
+    """Where in a row four vectors begin, from number `first` on, and the lanes of their heads, all of one block.
 
-    Behind the end of the row it is the last vector again.
+    Those that would begin behind the end of the row are the last vector again.
     """
     last = width - NUMBERS
     i_0, i_1 = first, min(first + NUMBERS, last)
@@ -117,8 +117,8 @@ def vectors_from(first, width, w):
 
 
 @fast
-def sum_rows(weights, table, w, tokens, rows, sums):
-    """Writes the sum of every reader, four vectors at once; `rows` is scratch memory."""
+def sum_rows(weights, table, w, tokens, rows, read):
+    """Writes for every reader the sum of x(k), each times its weight, over all positions: four vectors at once."""
     T, width = rows.shape
     for b in range(len(tokens)):
         rows_of(table, tokens[b], rows)
@@ -126,7 +126,7 @@ def sum_rows(weights, table, w, tokens, rows, sums):
             (i_0, i_1, i_2, i_3), (lane_0, lane_1, lane_2, lane_3) = vectors_from(first, width, w)
             of_readers = weights[first // (LANES * w), b]
             for g in range(len(of_readers)):
-                of_keys, of_reader = of_readers[g], sums[b, g * width :]
+                of_keys, of_reader = of_readers[g], read[b, g * width :]
                 sum_0 = sum_1 = sum_2 = sum_3 = zero_numbers()
                 for k in range(T):
                     weight, row = of_keys[k], rows[k]
@@ -141,10 +141,10 @@ def sum_rows(weights, table, w, tokens, rows, sums):
 
 
 @fast
-def products_with_rows(sums, table, w, tokens, rows, weights):
-    """Writes into `weights` the inner product of every reader's sum with the row of each position, head by head.
+def products_with_rows(read, table, w, tokens, rows, weights):
+    """Writes as weights the inner products of every reader's numbers with x(k), head by head.
 
-    It takes four heads at once, or the last one again. So lanes without a head get numbers too: their attention is 0.
+    It takes LANES heads at once, or the last one again: lanes without a head get numbers too, but their attention is 0.
     """
     T, width = rows.shape
     last = width - w
@@ -154,7 +154,7 @@ def products_with_rows(sums, table, w, tokens, rows, weights):
             i_0, i_1, i_2, i_3 = first, min(first + w, last), min(first + 2 * w, last), min(first + 3 * w, last)
             of_readers = weights[first // (LANES * w), b]
             for g in range(len(of_readers)):
-                of_keys, of_reader = of_readers[g], sums[b, g * width :]
+                of_keys, of_reader = of_readers[g], read[b, g * width :]
                 for k in range(T):
                     row = rows[k]
                     sum_0 = sum_1 = sum_2 = sum_3 = zero_numbers()
@@ -167,12 +167,12 @@ def products_with_rows(sums, table, w, tokens, rows, weights):
 
 
 @fast
-def add_to_rows(weights, sums, w, tokens, rows, table):
-    """Adds every reader's sum, times the weight, to the two rows of the table that make up each position's row."""
+def add_to_rows(weights, read, w, tokens, rows, table):
+    """Adds every reader's numbers, times its weight, to the two rows of the table that make up x(k)."""
     T, width = rows.shape
     of_positions = table[len(table) - T :]
     for b in range(len(tokens)):
-        sequence, of_sequence = tokens[b], sums[b]
+        sequence, of_sequence = tokens[b], read[b]
         for first in range(0, width, 4 * NUMBERS):
             (i_0, i_1, i_2, i_3), (lane_0, lane_1, lane_2, lane_3) = vectors_from(first, width, w)
             of_readers = weights[first // (LANES * w), b]

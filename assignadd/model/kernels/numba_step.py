@@ -1,9 +1,9 @@
 """A training step of one model on a CPU: loss, gradients and update, on one thread or several.
 
 The formulas are those of `TableForward` (`model/table.py`), which explains them, and with several heads those of
-`HeadForward` (`model/heads.py`); a test holds them equal. Every thread runs the same function on its share of the
-sequences, and waits for the others where it needs what is theirs. The sequences pass a chunk at a time, forward and at
-once backward, each chunk in the memory of the one before, so that it stays in the processor's cache.
+`numba_heads`; a test holds both equal to autograd. Every thread runs the same function on its share of the sequences,
+and waits for the others where it needs what is theirs. The sequences pass a chunk at a time, forward and at once
+backward, each chunk in the memory of the one before, so that it stays in the processor's cache.
 
 `cpu_arrays` says what every array in the arguments is (`Model`, `Gradients`, `Chunk`, `Sums`, `Batches`, `Update`);
 docs/names.md, "Words of the fast pass", says what copies and amounts are. K, T and C = K + T are the numbers of tokens,

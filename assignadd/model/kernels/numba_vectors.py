@@ -34,7 +34,7 @@ MATRIX, TOKENS = types.Array(types.float32, 2, "C"), types.Array(types.int64, 2,
 # Heads of layer 1 whose numbers stand beside one another, and keys whose numbers of these heads are read at once.
 LANES, KEYS = 4, 4
 LANES_OF_KEYS = LANES * KEYS
-NUMBERS = 2 * REGISTER  # of a head's queries, keys or values that are read at once
+NUMBERS = 2 * REGISTER  # how many of a head's queries, keys or values are read at once
 TILE = 8  # rows and columns of what `transpose` reads at once, a power of 2
 
 
