@@ -55,7 +55,6 @@ def uses(checkpoints_of: CheckpointsOf) -> Callable[[Measure], Measure]:
     """A decorator that says which checkpoints of any network a measure looks at; without it, the last one."""
 
     def mark(measure: Measure) -> Measure:
-        """The measure itself, with its attribute `checkpoints_of`, which `steps_of` reads."""
         measure.checkpoints_of = checkpoints_of  # type: ignore[attr-defined]
         return measure
 
@@ -228,14 +227,13 @@ def find(records: Sequence[Record], id: str) -> Record | None:
 
     None if there is no such record or reading.
     """
-    record_id, _, reading_id = id.partition(":")
-    record = next((record for record in records if record.id == record_id), None)
-    if record is None or not reading_id:
-        return record
-    for reading in record.readings:
-        if reading.id == reading_id:
-            numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
-            return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
+    for record in records:
+        if record.id == id:
+            return record
+        for reading in record.readings:
+            if f"{record.id}:{reading.id}" == id:
+                numbers = {field.name: getattr(reading, field.name) for field in fields(Line)}
+                return replace(record, **numbers, id=id, claim=reading.says, paper=NOT_REPORTED, readings=())
     return None
 
 

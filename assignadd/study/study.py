@@ -248,17 +248,15 @@ class Study:
             raise ConfigError("record.final_sequences", 0, f"at least 1, {example}: outcomes are judged after training")
         cell_labels = [cell.label for cell in self.cells]
         asked_labels: set[str | None] = set()
-        asked_columns: list[str | None] = []
         for question in self.ask:
             if isinstance(question, Question):
                 asked_labels |= {*question.number.cells, question.other}
-                asked_columns += [question.number.column, question.number.among]
+                for column in (question.number.column, question.number.among):
+                    if column is not None:
+                        self._check_column(column)
         unknown_labels = asked_labels - {*cell_labels, None}  # None: a question without another cell
         if len(set(cell_labels)) < len(cell_labels) or unknown_labels:
             raise ConfigError("ask", sorted(map(str, unknown_labels)), f"labels of the cells of {self.name}, each once")
-        for column in asked_columns:
-            if column is not None:
-                self._check_column(column)
 
     def _check_column(self, column: str) -> None:
         """Raises a ConfigError for a question about a column that the table surely will not have."""

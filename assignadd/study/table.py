@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignadd.config import Member
 from assignadd.dynamics.phases import (
     ADDITION_SET,
     ADDITION_THRESHOLD,
@@ -19,7 +18,7 @@ from assignadd.dynamics.phases import (
     skill_onset,
 )
 from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, rule_in_words
-from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, mean_interval, median_interval
+from assignadd.stats import UNTESTABLE, Interval, Measured, mean_interval, median_interval
 from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
 from assignadd.sweeps.plan import Sweep
@@ -120,40 +119,27 @@ class StudyTable:
         return median_interval(values.tolist()) if len(values) else None
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One sentence of a study with the rule that decides it."""
-
-    id: str
-    says: str
-    rule: Rule
-    number: Callable[[StudyTable], Measured | None]
-    """The number that the rule is about; None if too few networks have it."""
-
-
-def statements(study: Study) -> list[Statement]:
+def statements(study: Study) -> list[Computed]:
     """Every statement of a study, in the order of its questions."""
-    all_statements: list[Statement] = []
+    all_statements: list[Computed] = []
     for question in study.ask:
         if isinstance(question, Computed):
-            id = f"{study.name}-{question.id}"
-            all_statements.append(Statement(id, question.says, question.rule, question.number))
+            all_statements.append(replace(question, id=f"{study.name}-{question.id}"))
         else:
             cells = question.number.cells or [cell.label for cell in study.cells if cell.label != question.other]
             all_statements += [_statement(study, question, cell) for cell in cells]
     return all_statements
 
 
-def _statement(study: Study, question: Question, cell: str) -> Statement:
+def _statement(study: Study, question: Question, cell: str) -> Computed:
     """The statement that a question makes about one cell: about its number, or the difference from another cell's."""
     number, other = question.number, question.other
     id = f"{study.name}-{slug(number.column)}-{slug(cell)}"
     says = sentence(question, cell, study.column_meanings)
     if other is None:
-        return Statement(id, says, question.rule, lambda table: table.measured(number, cell))
-    return Statement(
-        f"{id}-than-{slug(other)}", says, question.rule, lambda table: table.difference(number, cell, other)
-    )
+        return Computed(id, says, lambda table: table.measured(number, cell), question.rule)
+    id += f"-than-{slug(other)}"
+    return Computed(id, says, lambda table: table.difference(number, cell, other), question.rule)
 
 
 def study_records(table: StudyTable) -> list[Record]:
@@ -161,7 +147,7 @@ def study_records(table: StudyTable) -> list[Record]:
     return [_record(statement, table) for statement in statements(table.study)]
 
 
-def _record(statement: Statement, table: StudyTable) -> Record:
+def _record(statement: Computed, table: StudyTable) -> Record:
     """The record of a statement: its number, from the table, and the verdict of its rule."""
     number = statement.number(table)
     measured: dict[str, Any] = {}  # the fields of the record that the number gives
@@ -189,8 +175,11 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
     n_sequences = sweep.config.record.eval_sequences  # of each set, at an evaluation
     # A network is found by its seed and varied settings: here the columns that have them in the sweep's table.
     identifying_columns = ["seed", *map(column_of, sweep.varied)]
-    # By the values in these columns, the label of the study's cell. The cells of a sweep are single networks.
-    label_of_network = {_key(sweep, network): study.label_of(network) for network in sweep.cells}
+    label_of_network = {}  # by the values in these columns, the label of the study's cell
+    for network in sweep.cells:
+        config = network.config(sweep.config)
+        values = (network.seed, *(setting_of(config, name) for name in sweep.varied))
+        label_of_network[values] = study.label_of(network)
     rows = []
     # A table per network: its rows, by step.
     for evaluations in sweep_table.partition_by(identifying_columns, maintain_order=True):
@@ -211,12 +200,6 @@ def study_frame(study: Study, sweep: Sweep, sweep_table: polars.DataFrame) -> po
     types |= dict.fromkeys(("binds", *OUTCOMES), polars.Boolean) | {"doubles minus others": polars.Float64}
     types |= dict.fromkeys((*early_columns, *exams, "loss"), polars.Float32)
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
-
-
-def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
-    """The seed and the varied settings of a network, as the sweep's table has them."""
-    config = member.config(sweep.config)
-    return (member.seed, *(setting_of(config, name) for name in sweep.varied))
 
 
 def _outcomes(evaluations: polars.DataFrame, n: int) -> dict[str, Any]:
