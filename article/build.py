@@ -246,7 +246,7 @@ def late_in_one_alphabet(populations: Any) -> dict[str, list[str]]:
     """The last variables of the census, those with the bans of the authors' code renamed to those of the paper's."""
     late, banned = [], set()
     for population in populations.census:
-        renames = {} if "a" in population.task.banned_first else LETTERS
+        renames = {} if "a" in population.config.task.banned_first else LETTERS
         for seed in population.seeds:
             last = seed.late_variable if seed.binds else None
             if last is not None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
-from assignadd.config import PRESETS, SHORT_NAMES, Config, Task, UserError
+from assignadd.config import PRESETS, SHORT_NAMES, Config, UserError
 from assignadd.config.errors import RunError
 from assignadd.dynamics.phases import Curves, LateVariable, Phases, late_variable
 from assignadd.measures.routing import TRAINING_LAW
@@ -26,15 +24,6 @@ if TYPE_CHECKING:
     import polars
 
 
-class EndShares(NamedTuple):
-    """A network's accuracies on a set at the end of training."""
-
-    shares: list[float]
-    """The share of right answers at each of the last evaluations."""
-    n: int
-    """The number of sequences of each of these evaluations."""
-
-
 class SeedCurves:
     """One network of a census: what was recorded of it while it trained, and in its final exam."""
 
@@ -43,7 +32,7 @@ class SeedCurves:
         self.columns = columns
         """Those of the population's table, an entry for each evaluation of this network."""
         self.population = population.name
-        self.task = population.task
+        self.task = population.config.task
         self._provenance = population.provenance
 
     @cached_property
@@ -70,17 +59,22 @@ class SeedCurves:
         """Whether it binds variables at the end of training."""
         return self.curves.binds
 
-    def along_the_end(self, name: str) -> EndShares:
+    def along_the_end(self, name: str) -> tuple[list[float], int]:
         """The accuracies on a set at the last evaluations, and the number of sequences that each was counted on.
 
         They are those of the exams at the end of training, or of the recorded evaluations where there are no exams.
         """
         if end_column(name) in self.columns:
             values = self.columns[end_column(name)]  # NaN at all evaluations before the last ones
-            return _shares_of(values[np.isfinite(values)], int(self._provenance["sequences_in_end_exams"]))
-        steps = self.columns["step"]
-        is_at_the_end = np.isin(steps, end_of_training(steps.tolist()))
-        return _shares_of(self.columns[name][is_at_the_end], int(self._provenance["sequences_per_set"]))
+            stored = values[np.isfinite(values)]
+            n = int(self._provenance["sequences_in_end_exams"])
+        else:
+            steps = self.columns["step"]
+            stored = self.columns[name][np.isin(steps, end_of_training(steps.tolist()))]
+            n = int(self._provenance["sequences_per_set"])
+        # As whole counts divided by n: in the single precision of tables 1,900 / 2,000 would be below .95.
+        counts = np.round(stored.astype(float) * n)
+        return (counts / n).tolist(), n
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
@@ -109,12 +103,6 @@ class SeedCurves:
         return int(pair_mask(seen, "doubles").sum())
 
 
-def _shares_of(stored: np.ndarray, n: int) -> EndShares:
-    """The shares as whole counts divided by `n`. In the single precision of tables 1,900 / 2,000 would be below .95."""
-    counts = np.round(stored.astype(float) * n)
-    return EndShares((counts / n).tolist(), n)
-
-
 @dataclass(frozen=True, eq=False)
 class Population:
     """A sweep's table and where it comes from."""
@@ -124,9 +112,10 @@ class Population:
     provenance: Mapping[str, Any]
 
     @cached_property
-    def task(self) -> Task:
-        """The task that all cells share, but for the settings that the sweep varies."""
-        return config_from({"task": self.provenance["config"]["task"]}).task  # what earlier tables lack is the paper's
+    def config(self) -> Config:
+        """Task and network of all cells, but for what the sweep varies; what earlier tables lack is the paper's."""
+        settings = self.provenance["config"]
+        return config_from({"task": settings["task"], "model": settings.get("model", {})})
 
     @cached_property
     def networks(self) -> list[dict[str, np.ndarray]]:
@@ -207,14 +196,8 @@ class Populations:
     @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether census and sweeps are of the paper's task and network, whatever values the varied setting has."""
-        papers_model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        # Of a setting that a sweep varies, its configuration has the base's value; of one that a table of an earlier
-        # version lacks, the value was the paper's.
-        return all(
-            _is_the_papers(population.task)
-            and papers_model | population.provenance["config"].get("model", {}) == papers_model
-            for population in (*self.of(), *self.of("fraction"), *self.of("two_var"))
-        )
+        populations = (*self.of(), *self.of("fraction"), *self.of("two_var"))
+        return all(_is_the_papers(population.config) for population in populations)
 
 
 NO_POPULATIONS = Populations()
@@ -241,7 +224,7 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
     """
     try:
         population = Population(str(folder), *read_results(folder / TABLE))
-        population.task  # noqa: B018 (refuses a table that is not one of ours)
+        population.config  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         problem = " ".join(str(error).split())[:80]
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({problem})") from error
@@ -260,9 +243,7 @@ def populations_for(
     They are those in the folders `census`, `fraction` and `two_var`. Where no folder is named, it is the package's, if
     all settings have the paper's task and network; networks of another task are not compared with the package's.
     """
-    papers_model = PRESETS["paper"].model
-    are_the_papers = all(_is_the_papers(config.task) and config.model == papers_model for config in configs)
-    populations = shipped_populations() if are_the_papers else NO_POPULATIONS
+    populations = shipped_populations() if all(map(_is_the_papers, configs)) else NO_POPULATIONS
     if census is not None:
         populations = replace(populations, census=(read_population(census),))
     if fraction is not None:
@@ -272,6 +253,6 @@ def populations_for(
     return populations
 
 
-def _is_the_papers(task: Task) -> bool:
-    """Whether a task is the one of the paper's text or the one of the authors' code."""
-    return task in (PRESETS["paper"].task, PRESETS["authors"].task)
+def _is_the_papers(config: Config) -> bool:
+    """Whether the task is that of the paper's text or of the authors' code, and the network the paper's."""
+    return config.task in (PRESETS["paper"].task, PRESETS["authors"].task) and config.model == PRESETS["paper"].model

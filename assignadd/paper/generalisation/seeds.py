@@ -67,7 +67,7 @@ def achieved_on_doubles(seed: SeedCurves) -> Measured | None:
     """The accuracy of a seed on held-out doubles of literals, the interval over these; None if it was not tested."""
     if seed.n_doubles == 0 or not seed.has(DOUBLES.name):
         return None
-    at_last_evaluations = seed.along_the_end(DOUBLES.name).shares
+    at_last_evaluations, _ = seed.along_the_end(DOUBLES.name)
     return Measured.over_evaluations_and_pairs(at_last_evaluations, seed.n_doubles)
 
 
