@@ -91,10 +91,8 @@ def evaluated_sequences(config: Config) -> tuple[int, int]:
     return in_training, len(all_sets(task)) * per_set + in_tests
 
 
-def seconds_on_cpu(
-    config: Config, members: Sequence[Member], observe: Callable[..., Any] | None
-) -> tuple[float, float]:
-    """About how many seconds a core of this machine takes: for a stack, whatever its size, and for each of its models.
+def seconds_on_cpu(config: Config, members: Sequence[Member], observe: Callable[..., Any] | None) -> float:
+    """About how many seconds a core of this machine takes for each of these models.
 
     It trains and tests some of the models for a few steps, on few sequences, and counts processor time.
     """
@@ -122,7 +120,7 @@ def seconds_on_cpu(
     per_sequence = max(0, long_exam - short_exam) / (LONG_EXAM - SHORT_EXAM) / len(all_sets(config.task))
     _, sequences_after_training = evaluated_sequences(config)
     exams = n_exams * short_exam + sequences_after_training * per_sequence
-    return SECONDS_OF_STACK, (training + exams) / len(members)
+    return (training + exams) / len(members)
 
 
 def _step_seconds(trainer: Trainer, n_models: int) -> tuple[float, float]:

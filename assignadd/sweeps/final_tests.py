@@ -113,14 +113,7 @@ def end_exams(
     are by column name; there are none if the settings ask for no final exam.
     """
     n = end_sequences(stack.config)
-    if n == 0:
-        return [{} for _ in configs]
-
-    def exam_of(sets: Sequence[EvalSet], first_set: int) -> Exam:
-        """This evaluation's exam on these sets, the first of which has the index `first_set` in the list of all."""
-        return end_exam(configs, seen, sets, n, back, first_set)
-
-    return _on_every_set(stack, n, exam_of, end_column)
+    return _on_every_set(stack, n, lambda sets, first: end_exam(configs, seen, sets, n, back, first), end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
@@ -130,17 +123,13 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
     settings ask for no final exam.
     """
     n = stack.config.record.final_sequences
-    if n == 0:
-        return [{} for _ in configs]
 
     def exam_of(sets: Sequence[EvalSet], first_set: int) -> Exam:
-        """The final exam on these sets, the first of which has the index `first_set` in the list of all."""
         # The evaluation stream has a step for each set of the list of all, so each set has sequences of its own.
-        first_step = EvalSteps.FINAL_EXAM.start + first_set
-        return Exam(configs, seen, sets, n, seen.device, first_step)
+        return Exam(configs, seen, sets, n, seen.device, EvalSteps.FINAL_EXAM.start + first_set)
 
     rows = _on_every_set(stack, n, exam_of, final_column)
-    if not has_code_of_user(stack.config):
+    if n and not has_code_of_user(stack.config):
         for row, rates in zip(rows, _final_rates(stack, configs, seen, n), strict=True):
             row |= rates
     return rows
@@ -178,18 +167,18 @@ def _on_every_set(
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, under the name `column(set name)`.
 
-    The sets are divided among several exams, as only the sequences of one exam are in memory together.
-    `exam_of(sets, first_set)` makes an exam with `n` sequences of each of `sets`, a part of the list of all sets that
-    begins at the index `first_set`.
+    `exam_of(sets, first_set)` is an exam with `n` sequences of each of `sets`, which begin at the index `first_set` of
+    the list of all sets. There are several, as only the sequences of one exam are in memory together.
     """
-    sets = all_sets(stack.config.task)
     rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
+    if n == 0:
+        return rows
+    sets = all_sets(stack.config.task)
     sets_at_once = max(1, SEQUENCES_OF_EXAM // (n * len(stack)))
     for first_set in range(0, len(sets), sets_at_once):
-        sets_of_exam = sets[first_set : first_set + sets_at_once]
         with suppress(EmptySetError):  # all of them are empty
-            accuracies_of_models = exam_of(sets_of_exam, first_set).accuracies(stack)
-            for row, accuracies in zip(rows, accuracies_of_models, strict=True):
+            exam = exam_of(sets[first_set : first_set + sets_at_once], first_set)
+            for row, accuracies in zip(rows, exam.accuracies(stack), strict=True):
                 row |= {column(name): accuracy for name, accuracy in accuracies.items()}
     return rows
 
@@ -214,9 +203,9 @@ class SweepObserver(ProgressObserver):
         is_measured = measure_every > 0 and (is_last or step % measure_every == 0)
         rows = super().__call__(stack, step) if is_measured else [{} for _ in self.configs]
         tests = []  # for each test, the accuracies of every model
-        if is_last and measure_every > 0:
-            tests.append(addition_tests(stack, self.configs, self.seen))
         if is_last:
+            if measure_every:
+                tests.append(addition_tests(stack, self.configs, self.seen))
             tests.append(final_exam(stack, self.configs, self.seen))
         end = last_evaluations(stack.config)  # their steps
         if step in end:

@@ -21,7 +21,7 @@ from assignadd.runs.config_json import parse, run_document, with_declared_types,
 from assignadd.runs.files import read_input
 from assignadd.runs.folder import find_runs
 from assignadd.runs.writer import check_observed
-from assignadd.sweeps.cost import bytes_per_model, operations, seconds_on_cpu
+from assignadd.sweeps.cost import SECONDS_OF_STACK, bytes_per_model, operations, seconds_on_cpu
 from assignadd.training.start import check_start
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
@@ -30,12 +30,13 @@ RATIOS = (
     0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65,
     10 / 12, 1.25,
 )  # fmt: skip
-# The sweeps over one setting by name: the setting and its values.
-GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
-    "fraction": ("seen_fraction", FRACTIONS),
-    "two-var": ("two_var_ratio", RATIOS),
+# The values of settings in each sweep that has a name.
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "fraction": {"seen_fraction": FRACTIONS},
+    "two-var": {"two_var_ratio": RATIOS},
+    "seeds": {},
 }
-NAMES = (*GRIDS, "seeds")
+NAMES = tuple(GRIDS)
 # Sections of the settings that a sweep may vary; how models are recorded is the same for all.
 SECTIONS = ("task", "model", "optim", "seed", "numerics", "start")
 MOST_CELLS = 1_000_000
@@ -90,10 +91,7 @@ class Sweep:
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
     """The sweep `fraction` or `two-var` of the paper's figures, or `seeds`, which varies nothing but the seed."""
-    if name == "seeds":
-        return Sweep(name, config, grid({}, seeds))
-    setting, values = GRIDS[name]
-    return Sweep(name, config, grid({setting: values}, seeds))
+    return Sweep(name, config, grid(GRIDS[name], seeds))
 
 
 def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Member, ...]:
@@ -245,20 +243,15 @@ def jobs_of(sweep: Sweep, out: Path, machines: Machines) -> list[Job]:
             jobs.append(Job(out, run.config, run.members, run.step, sweep.observe, run.path))
         for member in cells_of_run:
             del cells[member]
+    varies_start = any(name.startswith("start.") for name in sweep.varied)
     for config, cells in untrained.items():
-        _check_starts(config, list(cells))
+        if varies_start or config.start != Start():
+            check_start([cell.config(config) for cell in cells])
         together = machines.most_together or models_together(config, machines)
         for stack in stacks(sweep.members[config], together):  # of all cells, also those that a run has
             if members := tuple(member for member in stack if member in cells):
                 jobs.append(Job(out, config, members, observe=sweep.observe))
     return jobs
-
-
-def _check_starts(config: Config, members: Sequence[Member]) -> None:
-    """Raises an error for models that cannot start from the weights that their settings name."""
-    have_start = config.start != Start()
-    with_start = [m for m in members if have_start or any(name.startswith("start.") for name, _ in m.settings)]
-    check_start([member.config(config) for member in with_start])
 
 
 def _folder_name(config: Config, members: Sequence[Member]) -> str:
@@ -318,9 +311,9 @@ class Plan:
         if self.machines.device != "cpu" or self.machines.engine != "local":
             return None
         example = max(jobs, key=lambda job: len(job.members))
-        seconds_of_stack, seconds_of_model = seconds_on_cpu(example.config, example.members, example.observe)
+        seconds_of_model = seconds_on_cpu(example.config, example.members, example.observe)
         operations_of = {config: operations(config) for config in {job.config for job in jobs}}
-        seconds = len(jobs) * seconds_of_stack
+        seconds = len(jobs) * SECONDS_OF_STACK
         for job in jobs:
             n_models = job.model_steps / max(1, job.config.optim.steps)  # of an interrupted run, what remains
             ratio = operations_of[job.config] / operations_of[example.config]  # 0, inf or NaN with code of the user's

@@ -176,8 +176,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
     """How the table was made: the command, the code, the device, the time, and how many sequences the tests have."""
     sessions = [session for run in runs for session in run.manifest.sessions]
     observed = getattr(sweep.observe, "observed", None)
-    environments = [json.dumps(msgspec.to_builtins(session.environment), sort_keys=True) for session in sessions]
-    different_environments = [json.loads(text) for text in dict.fromkeys(environments)]
+    environments = dict.fromkeys(session.environment for session in sessions)  # each once
     return {
         "command": command,
         "sweep": sweep.name,
@@ -188,7 +187,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "diverged": sum(step is not None for run in runs for step in run.diverged_at),
         "wall_seconds": round(sum(session.seconds for session in sessions), 1),
         "started": min((session.started for session in sessions), default=None),
-        "made_with": different_environments,
+        "made_with": [msgspec.to_builtins(environment) for environment in environments],
         "table_with": {"python": platform.python_version(), "platform": sys.platform},
         "sequences_per_set": sweep.config.record.eval_sequences,
         "sequences_in_final_exam": sweep.config.record.final_sequences,
