@@ -166,13 +166,13 @@ class Publish(OneRun, Measuring):
     def main(self) -> None:
         from assignadd.report.hub_folder import write_hub_folder
         from assignadd.runs.folder import open_run
-        from assignadd.runs.hub import check_client, check_repository, upload
+        from assignadd.runs.hub import check_repository, client, upload
 
         check_repository(self.repo)
         if not re.fullmatch("[a-z0-9.-]+", self.license):
             raise ConfigError("license", self.license, "an identifier such as mit, apache-2.0 or cc-by-4.0")
         if not self.dry_run:
-            check_client()
+            client()  # an error, before anything is written, where it is not installed
         run = open_run(self.run)
         require_built_in(run.config, "runs publish")
         steps = _steps(run, self.steps)

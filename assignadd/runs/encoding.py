@@ -26,16 +26,11 @@ from assignadd.model.stack import Stack, flatten, weight_shapes
 if TYPE_CHECKING:
     import polars
 
-# The most cells of a table that is read: a few kilobytes of Parquet can unpack to any number of them.
-MOST_CELLS = 150_000_000
-# The rows that are compressed together in a table that is written a part at a time.
-ROWS_TOGETHER = 50_000
-# The most bytes at the end of a Parquet file that its metadata take, among them the seal.
-MOST_OF_METADATA = 1 << 20
-# What the seal begins with; the 64 digits of a sha256 follow.
-PREFIX = "assignadd-seal:"
-# What stands in a file until its seal is known: as long as the seal, which then replaces it.
-BLANK = PREFIX + "0" * 64
+MOST_CELLS = 150_000_000  # of a table that is read: a few kilobytes of Parquet can unpack to any number of them
+ROWS_TOGETHER = 50_000  # the rows that are compressed together in a table that is written a part at a time
+MOST_OF_METADATA = 1 << 20  # bytes at the end of a Parquet file that its metadata take, among them the seal
+PREFIX = "assignadd-seal:"  # what the seal begins with; the 64 digits of a sha256 follow
+BLANK = PREFIX + "0" * 64  # what stands in a file until its seal is known, which then replaces it
 SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 

@@ -200,9 +200,7 @@ class Run:
         """For each model, the step at which its loss was no longer finite; None where it always was."""
         n_models = len(self.members)
         last_evaluation = self.metrics()[-n_models:]  # a row per model; no rows before the first evaluation
-        if not last_evaluation:
-            return [None] * n_models
-        return [row.get("diverged_at") for row in last_evaluation]
+        return [row.get("diverged_at") for row in last_evaluation] or [None] * n_models
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""

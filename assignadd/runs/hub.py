@@ -67,7 +67,7 @@ def published(address: str) -> tuple[Path, Source]:
     manifest, commit = _fetch(Source(repository, revision), MANIFEST, MOST_OF_MANIFEST)
     digest = hashlib.sha256(manifest).hexdigest()
     with _client_errors(f"{address} could not be stored"):
-        folder = Path(_client().cached_assets_path("assignadd", namespace=repository, subfolder=digest))
+        folder = Path(client().cached_assets_path("assignadd", namespace=repository, subfolder=digest))
     if not (folder / MANIFEST).exists():
         atomic.write(folder / MANIFEST, manifest)
     return folder, Source(repository, commit or revision)
@@ -75,7 +75,7 @@ def published(address: str) -> tuple[Path, Source]:
 
 def upload(folder: Path, repository: str, private: bool, message: str) -> str:
     """The address of the commit in which a folder is uploaded; the repository is made where there is none."""
-    api = _client().HfApi(library_name="assignadd", library_version=__version__)
+    api = client().HfApi(library_name="assignadd", library_version=__version__)
     with _client_errors(f"{repository} could not be uploaded"):
         api.create_repo(repository, private=private, exist_ok=True)
         commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message, ignore_patterns=MARK)
@@ -88,15 +88,10 @@ def check_repository(repository: str) -> None:
         raise ConfigError("repo", repository, "OWNER/NAME, letters, digits, dots, dashes and underscores")
 
 
-def check_client() -> None:
-    """Raises an error where the client of the Hub, which is optional, is not installed."""
+def client() -> Any:
+    """The package `huggingface_hub`, imported where it is needed; a UsageError where it is not installed."""
     if find_spec("huggingface_hub") is None:
         raise UsageError("the Hugging Face Hub needs huggingface_hub: pip install 'assignadd[hub]'")
-
-
-def _client() -> Any:
-    """The package `huggingface_hub`, which is imported only where it is needed."""
-    check_client()
     return import_module("huggingface_hub")
 
 
@@ -115,11 +110,11 @@ def _fetch(source: Source, name: str, most: int) -> tuple[bytes, str]:
 
     The cache of the client is not used: it takes names and sizes of files from the server.
     """
-    client, data = _client(), bytearray()
+    hub, data = client(), bytearray()
     with _client_errors(f"{source.address}: {name} could not be fetched"):
-        url = client.hf_hub_url(source.repository, name, revision=source.revision or None)
-        headers = client.utils.build_hf_headers(library_name="assignadd", library_version=__version__)
-        with client.get_session().stream("GET", url, headers=headers, timeout=SECONDS) as response:
+        url = hub.hf_hub_url(source.repository, name, revision=source.revision or None)
+        headers = hub.utils.build_hf_headers(library_name="assignadd", library_version=__version__)
+        with hub.get_session().stream("GET", url, headers=headers, timeout=SECONDS) as response:
             if response.status_code != 200:
                 raise ValueError(f"the server answers {response.status_code} {response.reason_phrase}")
             for part in response.iter_bytes():

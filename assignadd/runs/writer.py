@@ -135,13 +135,15 @@ class Writer(Run):
             for name, tensors in tensors_of_file.items():
                 files[name] = self._save(name, step, encode_tensors(tensors))
             metrics, digest = self._append(rows)
+            seconds = round(time.monotonic() - self._started_clock, 3)
+            session = Session(self._started, self._from_step, step, seconds, self._environment)
             manifest = replace(
                 self.manifest,
                 step=step,
                 finished=finished,
                 metrics=metrics,
                 files=self._files_to_list(files, step, metrics),
-                sessions=(*self._earlier_sessions, self._session(step)),
+                sessions=(*self._earlier_sessions, session),
             )
             manifest.write(self.path)
         except Exception:
@@ -153,7 +155,7 @@ class Writer(Run):
 
     def _append(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Blob, hashlib._Hash]:
         """Appends rows to the metrics; returns the size and hash of all rows, and the hash object for further rows."""
-        lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        lines = msgspec.json.Encoder().encode_lines(rows)
         committed_size = self.manifest.metrics.size
         if lines:
             atomic.append(self.path / METRICS, committed_size, lines)
@@ -204,11 +206,6 @@ class Writer(Run):
             if state_step is None or state_step == newest_step or state_step % self.config.record.state_every == 0:
                 listed[name] = replace(file, metrics=metrics) if state_step == step else file
         return listed
-
-    def _session(self, step: int) -> Session:
-        """The record of what this process did on the run up to `step`, for the manifest."""
-        seconds = round(time.monotonic() - self._started_clock, 3)
-        return Session(self._started, self._from_step, step, seconds, self._environment)
 
     def _continue_with(self, manifest: Manifest) -> None:
         """Takes over a manifest that is on disk, and removes the files that the earlier manifest alone lists."""
