@@ -104,9 +104,11 @@ def _backend(config: Config, device: str) -> str:
     """The name of the kernels that train this architecture on a device; autograd where we have none for it."""
     import torch
 
-    from assignadd.model.kernels import kernels_for
+    from assignadd.model.kernels import has_step, kernels_for
     from assignadd.model.table import covers
 
     if not covers(config):
         return "autograd"
+    if has_step(config, torch.device(device)):
+        return "numba"
     return kernels_for(config, torch.device(device), stacked=True).name
