@@ -5,14 +5,26 @@ The preset `paper` bans a and b from the first slot and g and h from the second.
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 
 from tests.independent.network import D_HEAD, Network, layer_1, softmax
-from tests.independent.sequences import ALL_PAIRS, FIRST_VARIABLE, LAST, Sequences, V, draw
+from tests.independent.sequences import (
+    ALL_PAIRS,
+    FIRST_SLOT,
+    FIRST_VARIABLE,
+    LAST,
+    SECOND_SLOT,
+    N,
+    Sequences,
+    V,
+    draw,
+    random_sequences,
+)
 
-NEVER_MEET = {"a and b": (0, 1), "g and h": (6, 7)}
+NEVER_MEET = ((0, 1), (6, 7))  # a and b, g and h
 FAILS, OPPOSITE, BROKEN = 0.9, -0.5, -0.95
 CASES = ("opposite", "fails otherwise", "answered")
 
@@ -26,8 +38,18 @@ def cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-def accuracy(net: Network, batch: Sequences, copied: np.ndarray | None = None, halves: bool = False) -> float:
-    """Accuracy with these copies (V, d) in the scores of layer 2, or with half of its attention on each value."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a network does with sequences, B of them."""
+
+    accuracy: float
+    doubles: float  # the share answered with twice one of the two values
+    on_operands: float  # attention of `=` in layer 1 to both operands
+    on_values: float  # attention of `=` in layer 2 to both values
+
+
+def outcome(net: Network, batch: Sequences, copied: np.ndarray | None = None, halves: bool = False) -> Outcome:
+    """With these copies (V, d) in the scores of layer 2, or with half of its attention on each value."""
     x, pattern_1, output_1 = layer_1(net, batch.tokens)
     residual = x + output_1
     seen_by_scores = residual
@@ -41,7 +63,24 @@ def accuracy(net: Network, batch: Sequences, copied: np.ndarray | None = None, h
         pattern = np.zeros_like(pattern)
         np.put_along_axis(pattern, batch.value_positions, 0.5, 1)
     mid = residual[:, LAST] + np.matmul(pattern[:, None], residual)[:, 0] @ net.OV2
-    return float((((mid + net.mlp(mid)) @ net.W_U).argmax(1) == batch.answers).mean())
+    answers = ((mid + net.mlp(mid)) @ net.W_U).argmax(1)
+    return Outcome(
+        accuracy=float((answers == batch.answers).mean()),
+        doubles=float((answers[:, None] == 2 * batch.pairs % N).any(1).mean()),
+        on_operands=float(pattern_1[:, LAST, [FIRST_SLOT, SECOND_SLOT]].sum(1).mean()),
+        on_values=float(np.take_along_axis(pattern, batch.value_positions, 1).sum(1).mean()),
+    )
+
+
+def both_orders(rng: np.random.Generator, v: int, w: int, n: int) -> list[Sequences]:
+    """n sequences that add variables v + w, and n that add w + v, with the same values."""
+    values = ALL_PAIRS[rng.integers(len(ALL_PAIRS), size=n)]
+    return [draw(rng, values, np.tile(order, (n, 1)), even=True) for order in ((v, w), (w, v))]
+
+
+def binds(net: Network, rng: np.random.Generator) -> bool:
+    batch = random_sequences(rng, 1, 500)
+    return outcome(net, batch).accuracy > FAILS
 
 
 def with_cosine(first: np.ndarray, second: np.ndarray, wanted: float) -> np.ndarray:
@@ -53,26 +92,38 @@ def with_cosine(first: np.ndarray, second: np.ndarray, wanted: float) -> np.ndar
 
 
 def results(nets: list[Network], rng: np.random.Generator, n: int = 300) -> dict[str, dict[str, list[float]]]:
-    """For each case of a network and a pair that never meets: cosine, accuracy, and accuracies after edits."""
+    """For each case of a network that binds and a pair that never meets: numbers as they are and after edits."""
     found: dict[str, dict[str, list[float]]] = {case: {} for case in CASES}
-    for net, (v, w) in product(nets, NEVER_MEET.values()):
-        values = ALL_PAIRS[rng.integers(len(ALL_PAIRS), size=n)]
-        orders = [draw(rng, values, np.tile(order, (n, 1)), even=True) for order in ((v, w), (w, v))]
+    for net, (v, w) in product(nets, NEVER_MEET):
+        batches = both_orders(rng, v, w, n)
         of_net = copies(net)
         shared, turned = of_net.copy(), of_net.copy()
         shared[w] = of_net[v]
         turned[w] = with_cosine(of_net[v], of_net[w], BROKEN)
-        cos, plain = cosine(of_net[v], of_net[w]), max(accuracy(net, batch) for batch in orders)
-        case = "answered" if plain >= FAILS else "opposite" if cos < OPPOSITE else "fails otherwise"
+        cos, plain = cosine(of_net[v], of_net[w]), [outcome(net, batch) for batch in batches]
+        better = max(one.accuracy for one in plain)
+        case = "answered" if better >= FAILS else "opposite" if cos < OPPOSITE else "fails otherwise"
         numbers = {
             "cosine": cos,
-            "accuracy": plain,
-            "half on each value": np.mean([accuracy(net, batch, halves=True) for batch in orders]),
-            "one copy for both": np.mean([accuracy(net, batch, shared) for batch in orders]),
-            "copies turned to be opposite": np.mean([accuracy(net, batch, turned) for batch in orders]),
+            "accuracy": better,
+            "twice one value": np.mean([one.doubles for one in plain]),
+            "attention to both operands in layer 1": np.mean([one.on_operands for one in plain]),
+            "attention to both values in layer 2": np.mean([one.on_values for one in plain]),
+            "half on each value": np.mean([outcome(net, batch, halves=True).accuracy for batch in batches]),
+            "one copy for both": np.mean([outcome(net, batch, shared).accuracy for batch in batches]),
+            "copies turned to be opposite": np.mean([outcome(net, batch, turned).accuracy for batch in batches]),
         }
         for name, number in numbers.items():
             found[case].setdefault(name, []).append(float(number))
+    return found
+
+
+def opposite_that_meet(nets: list[Network], rng: np.random.Generator, n: int = 300) -> list[tuple[float, float]]:
+    """Cosine and accuracy, in the better order, of all pairs that meet and whose copies have a cosine below -.5."""
+    found = []
+    for net, (v, w) in product(nets, combinations(range(V), 2)):
+        if (v, w) not in NEVER_MEET and (cos := cosine(*copies(net)[[v, w]])) < OPPOSITE:
+            found.append((cos, max(outcome(net, batch).accuracy for batch in both_orders(rng, v, w, n))))
     return found
 
 
@@ -82,6 +133,11 @@ if __name__ == "__main__":
 
     from tests.independent.network import read_safetensors
 
-    for case, numbers in results(read_safetensors(Path(sys.argv[1])), np.random.default_rng(0)).items():
-        for name, found in numbers.items():
-            print(f"{case} ({len(found)}): {name} {min(found):.3f} to {max(found):.3f}, mean {np.mean(found):.3f}")
+    rng = np.random.default_rng(0)
+    nets = [net for net in read_safetensors(Path(sys.argv[1])) if binds(net, rng)]
+    print(f"{len(nets)} networks that bind")
+    for case, numbers in results(nets, rng).items():
+        for name, values in numbers.items():
+            print(f"{case} ({len(values)}): {name} {min(values):.3f} to {max(values):.3f}, mean {np.mean(values):.3f}")
+    for cos, accuracy in opposite_that_meet(nets, rng):
+        print(f"meets in training: cosine {cos:.3f}, accuracy {accuracy:.3f}")
