@@ -79,6 +79,10 @@ def test_curves_come_from_the_checkpoints_where_nothing_was_recorded(both):
     of_run, alone = both
     curves = curves_of(alone)
     assert alone.rows == [] and of_run.rows and curves.steps.tolist() == alone.steps and followed(alone)
+    earlier = Network(
+        alone.stack_at(1), alone.config, SPLITS[1], N, step=1, other_checkpoints=dict.fromkeys(alone.steps, alone.stack)
+    )
+    assert max(earlier.steps) > 1 and curves_of(earlier).steps.tolist() == [step for step in alone.steps if step <= 1]
     last = {name: values[-1] for name, values in curves.accuracy.items()}
     assert last == {name: pytest.approx(accuracies_of(alone)[name].accuracy) for name in last}
 

@@ -431,7 +431,7 @@ def sequences(words):
     ("task", "said"),
     [
         (Bad(lambda words: (torch.randint(5, (len(words), 4)), words.below(2))), "take all random numbers from words"),
-        (Bad(lambda words: (words.below(5, 4).flip(0), words.below(2))), "compute each row from its own"),
+        (Bad(lambda words: (words.below(5, 4).flip(0), words.below(2))), "compute each row from its own words"),
         (Bad(lambda words: (words.below(5, 3), words.below(2))), r"tokens \(8, 3\).*expected whole numbers \(8, 4\)"),
         (Bad(lambda words: (words.below(6, 4), words.below(2))), "tokens from 0 to 5: expected 0 to 4"),
         (Bad(lambda words: (words.below(5, 4), words.below(3))), "answers from 0 to 2: expected 0 to 1"),

@@ -278,7 +278,7 @@ def _check_files(config: Config) -> None:
     task_file, network_file = config.task.file, config.model.file
     if task_file is not None:
         others = ("optim.literals_from", "optim.slot_score", "record.measure_every")
-        _require_defaults(config, ("task.", *others), f"the task is {task_file.name}")
+        _require_defaults(config, ("task.",), others, f"the task is {task_file.name}")
     if network_file is None:
         return
     if not isinstance(network_file, NetworkFile):
@@ -287,14 +287,15 @@ def _check_files(config: Config) -> None:
     if not network_file.weights or not all(type(size) is int and size >= 0 for size in sizes):
         raise ConfigError(f"weights of {network_file.name}", network_file.weights, "names and shapes of weights")
     others = ("optim.slot_score", "record.measure_every", "optim.frozen")
-    _require_defaults(config, ("model.", "start.", *others), f"the network is {network_file.name}")
+    _require_defaults(config, ("model.", "start."), others, f"the network is {network_file.name}")
 
 
-def _require_defaults(config: Config, beginnings: tuple[str, ...], reason: str) -> None:
-    """Raises a ConfigError for a setting whose name begins in one of these ways, and that has not its default."""
+def _require_defaults(config: Config, sections: tuple[str, ...], names: tuple[str, ...], reason: str) -> None:
+    """Raises a ConfigError for a setting of these sections, or with one of these names, that has not its default."""
     for name, setting_field in SETTINGS.items():
         value = attrgetter(name)(config)
-        if name.startswith(beginnings) and not name.endswith(".file") and value != setting_field.default:
+        is_meant = name in names or (name.startswith(sections) and not name.endswith(".file"))
+        if is_meant and value != setting_field.default:
             raise ConfigError(name, value, f"{setting_field.default!r}, its default: {reason}")
 
 

@@ -176,7 +176,7 @@ def trajectory_of(network: Network) -> Columns:
 def curves_of(network: Network) -> Curves:
     """The accuracies that a network's run recorded up to its step.
 
-    Without a record, as for imported weights, those of its checkpoints on at most 2,000 sequences a set.
+    Without a record, as for imported weights, those of its checkpoints up to there on at most 2,000 sequences a set.
     """
     if network.rows:
         rows = network.rows
@@ -185,9 +185,10 @@ def curves_of(network: Network) -> Curves:
         return Curves.of_columns(columns, network.config.record.eval_sequences).until(network.step)
     n = min(network.n, CURVE_SEQUENCES)
     exam = Exam([network.config], network.seen[None], RECORDED_SETS, n)
-    of_steps = [(exam.count_correct(network.stack_at(step)) / n).numpy() for step in network.steps]  # (1, sets) each
+    steps = [step for step in network.steps if step <= network.step]
+    of_steps = [(exam.count_correct(network.stack_at(step)) / n).numpy() for step in steps]  # (1, sets) each
     by_set = np.concatenate(of_steps).T
-    return Curves(np.array(network.steps), dict(zip(exam.names, by_set, strict=True)), n)
+    return Curves(np.array(steps), dict(zip(exam.names, by_set, strict=True)), n)
 
 
 def followed(network: Network) -> bool:

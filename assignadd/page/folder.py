@@ -60,9 +60,10 @@ class PageFolder:
             is_ours = DATA.fullmatch(path.relative_to(data_folder).as_posix()) and not path.parent.is_symlink()
             if is_ours and path not in self.written:
                 atomic.discard(path)
-        for folder in data_folder.glob("m[0-9]*"):
-            with suppress(OSError):  # a link, or a folder that is not empty, stays
-                folder.rmdir()
+        for folder in data_folder.iterdir():
+            if re.fullmatch("m[0-9]+", folder.name):
+                with suppress(OSError):  # a link, or a folder that is not empty, stays
+                    folder.rmdir()
 
 
 def script(key: str, step: int, weights: Mapping[str, Any], index: int = 0) -> str:

@@ -33,6 +33,7 @@ from assignadd.task.sampler import Batch, Sampler
 from assignadd.user_file import register, registered, user_object
 
 NAME = "TASK"  # the name that a file gives its task
+ATTRIBUTES = ("n_tokens", "length", "n_answers", "sets", "draw")
 TRAIN = "train"  # the set of the training sequences
 ROWS_TRIED = 8  # sequences of each set that are drawn when a task is registered
 
@@ -115,8 +116,9 @@ def register_task(task: OwnTask | str | Path) -> TaskFile:
     if isinstance(user_task, type):
         kind = user_task.__name__
         raise UserError(f"{source.name}: expected a task, not the class {kind}: {NAME} = {kind}()")
-    if not isinstance(user_task, OwnTask):
-        raise UserError(f"{source.name}: expected a task, with n_tokens, length, n_answers, sets and draw")
+    for attribute in ATTRIBUTES:
+        if not hasattr(user_task, attribute):
+            raise UserError(f"{source.name}: expected a task, with {', '.join(ATTRIBUTES)}; no {attribute} here")
     names = (user_task.sets,) if isinstance(user_task.sets, str) else tuple(user_task.sets)
     # A first draw, which shows whether answers are at the last position (B,) or everywhere (B, T).
     _, answers = _draw(user_task, source.name, RandomWords(1), TRAIN)
@@ -138,10 +140,11 @@ def _first_sequences(task: OwnTask, file: TaskFile, name: str) -> tuple[Tensor, 
     """The first sequences of a set; a UserError if they depend on more than the words of their row."""
     rows = torch.arange(ROWS_TRIED)
     drawn = _draw_checked(task, file, RandomWords(rows), name)
-    again = _draw_checked(task, file, RandomWords(rows[3:]), name)  # the rows that both draws have must be equal
-    if not all(torch.equal(before[3:], now) for before, now in zip(drawn, again, strict=True)):
-        advice = "take all random numbers from words, and compute each row from its own"
-        raise UserError(f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: {advice}")
+    # Drawn again, from the first row on and from the fourth on: the rows that both draws have must be equal.
+    for start, advice in ((0, "take all random numbers from words"), (3, "compute each row from its own words")):
+        again = _draw_checked(task, file, RandomWords(rows[start:]), name)
+        if not all(torch.equal(before[start:], now) for before, now in zip(drawn, again, strict=True)):
+            raise UserError(f"{file.name}: draw(words, {name!r}) returned other sequences for the same words: {advice}")
     return drawn
 
 

@@ -99,8 +99,9 @@ class Group:
             batches = self._batches(step, end)  # of one or more steps
             if isinstance(self.gradient, TensorGradient) or self._frozen:  # a step at a time, with work in between
                 for tokens, labels in zip(batches.tokens, batches.labels, strict=True):
-                    if not self._all_diverged():
-                        self.update(Batch(tokens, labels))
+                    self.update(Batch(tokens, labels))
+                    if self._all_diverged():
+                        break
             else:
                 self._take_compiled_steps(self.gradient, batches)
             step += len(batches.tokens)
@@ -242,9 +243,10 @@ class Trainer:
         configs = [member.config(config) for member in members]
         init_seeds = [of_model.seed.init or 0 for of_model in configs]
         scales = [of_model.model.init_scale for of_model in configs]
+        n_groups = len(configs) if device == "cpu" else 1  # as `Stack.parts` divides the models
+        processes = min(threads, n_groups) if can_fork() else 1
+        prepare(device, threads if processes == 1 else 1, config)  # before anything is computed
         stack = initial_stack(config, init_seeds, scales).to(device)
-        processes = min(threads, len(stack.parts)) if can_fork() else 1
-        prepare(device, threads if processes == 1 else 1, config)
         to_memory = shared if processes > 1 else lambda tensor: tensor
         self.groups = [Group(part, configs[models], seen[models], to_memory) for models, part in stack.parts]
         # What the pool divides among its processes: all models as one item, or each group.

@@ -4,6 +4,7 @@ import random
 import re
 
 import numpy as np
+import polars
 import pytest
 import torch
 
@@ -70,6 +71,9 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert "seed" not in one and np.array_equal(
         one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
     )
+    trajectory.write_measures(run, table.with_columns(qk2_ov1_var_margin=polars.col("model") + 7.0))
+    assert (trajectory_of(networks_of(run)[0][1])["qk2_ov1_var_margin"] == 8).all()  # is read, the rows of this model
+    trajectory.write_measures(run, table)
     other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
     trajectory.write_measures(other, table)
     assert usable_table(run) is not None
@@ -103,6 +107,10 @@ def test_a_damaged_table_is_never_read_as_other_numbers(run):
     ):
         path.write_bytes(encode_table(wrong, about))
         assert usable_table(run) is None
+    path.write_bytes(whole[: len(whole) // 2])
+    measured_now = trajectory_of(networks_of(run)[0][0])
+    of_model = table.filter(table["model"] == 0)["qk2_ov1_var_margin"]
+    np.testing.assert_allclose(measured_now["qk2_ov1_var_margin"], of_model, rtol=1e-5, atol=1e-6)
     path.write_bytes(whole)
     assert usable_table(run).equals(table)
     path.unlink()

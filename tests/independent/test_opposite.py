@@ -1,11 +1,13 @@
 """The edits of two variables' copies: what they leave alone, and what a network of the package does under them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from assignadd.runs.folder import NETWORKS
 from tests.independent.network import answers, read_safetensors
-from tests.independent.opposite import NEVER_MEET, both_orders, copies, cosine, outcome, with_cosine
+from tests.independent.opposite import NEVER_MEET, both_orders, copies, cosine, outcome, results, with_cosine
 
 NETWORK = read_safetensors(NETWORKS / "census-six" / "checkpoints" / "00050000.safetensors")[0]
 
@@ -30,3 +32,22 @@ def test_the_edits_on_a_network_that_answers_the_pair(v, w):
     opposite = copies(NETWORK).copy()
     opposite[w] = with_cosine(opposite[v], opposite[w], -1)
     assert outcome(NETWORK, batch, opposite).on_values < plain.on_values - 0.2
+
+
+def test_the_cases_of_a_network_that_answers_both_pairs():
+    found = results([NETWORK], np.random.default_rng(2), n=100)
+    assert not found["opposite"] and not found["fails otherwise"]
+    answered = found["answered"]
+    assert len(answered["accuracy"]) == len(NEVER_MEET) and min(answered["accuracy"]) > 0.9
+    assert max(answered["twice one value"]) < 0.2 and min(answered["half on each value"]) > 0.95
+
+
+def test_a_network_whose_copies_are_opposite_is_such_a_case():
+    """By hand: the embedding of h is that of g, negated where layer 1 copies it."""
+    opposite = copies(NETWORK)
+    v, w = NEVER_MEET[1]
+    to_embedding = np.linalg.pinv(NETWORK.OV1)
+    W_E = NETWORK.W_E.copy()
+    W_E[62 + w] += (-opposite[v] - opposite[w]) @ to_embedding
+    changed = results([replace(NETWORK, W_E=W_E)], np.random.default_rng(3), n=100)
+    assert min(changed["opposite"]["cosine"]) < -0.9 and len(changed["opposite"]["cosine"]) == 1

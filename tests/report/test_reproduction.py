@@ -20,6 +20,7 @@ from assignadd.network import Network, store_result
 from assignadd.paper.generalisation.figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
 from assignadd.report.reproduction import DYNAMICS, SECTIONS, drawing_pictures, write_page
+from assignadd.runs.folder import Run
 from assignadd.sweeps import population
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
@@ -155,6 +156,11 @@ def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, page_
     words = "".join(Reader(page_of(report.networks)).words)
     assert f"Figures of one network show seed {learned.seed} of" in words
     assert f"1 of 2 networks binds variables: seed {learned.seed} of" in words and "the others: seed 0 of" in words
+
+
+def test_the_configuration_of_a_run_stays_text(report, page_of, monkeypatch):
+    monkeypatch.setattr(Run, "document", property(lambda run: {"name": "<script>alert(7)</script>"}))
+    assert "<script>alert(7)</script>" in "".join(Reader(page_of(report.networks[:1])).words)
 
 
 def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, page_of, monkeypatch):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,11 +124,11 @@ def test_the_phases_are_named_and_a_missing_one_is_said():
             assert said in words(made)
 
 
-def test_early_shows_a_variable_that_is_never_banned():
-    for preset in ("paper", "authors"):
-        task = PRESETS[preset].task
-        assert "c" not in task.banned_first + task.banned_second
-    data = early_data(model(handmade(Config()), ALL))
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_early_shows_a_variable_that_is_never_banned(preset):
+    config = replace(Config(), task=PRESETS[preset].task)
+    assert "c" not in config.task.banned_first + config.task.banned_second
+    data = early_data(model(handmade(config), ALL))
     assert data.tokens == ["PAD", "PAD", "PAD", "c", "7", "PAD", "e", "5", "PAD", "d", "2", "PAD", "+", "c", "9", "="]
     assert data.steps.tolist() == [1900, 2000]
     assert data.attention.shape == (2, 16, 16) and data.attention[:, 15, [13, 14]] == pytest.approx(0.5, abs=1e-3)

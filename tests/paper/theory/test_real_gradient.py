@@ -11,6 +11,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import reference_logits
+from assignadd.network import Network
 from assignadd.paper.theory import real_gradient as tg
 from assignadd.task.splits import pair_split
 
@@ -48,6 +49,16 @@ def test_merged_weights_give_the_same_logits(d_head):
     merged = tg.merged(stack)
     assert torch.allclose(reference_logits(merged, tokens), reference_logits(stack, tokens))
     assert torch.allclose(QK(merged, 2), QK(stack, 2)) and torch.allclose(OV(merged, 1), OV(stack, 1))
+
+
+def test_the_batch_of_a_network_has_one_variable_in_each_sequence(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(tg, "theory_gradient", lambda trajectory, steps, batch: drawn.append(batch))
+    config, first, last = Member(0).config(CONFIG), initial_stack(CONFIG, [0]), initial_stack(CONFIG, [1])
+    network = Network(last, config, pair_split(CONFIG.task, 0), 60, step=10, other_checkpoints={0: first})
+    tg.theory_gradient_of(network)
+    operands = drawn[0].tokens[0][:, -3:-1]
+    assert ((operands >= CONFIG.task.modulus + 3).sum(1) == 1).all()  # numbers, then three other tokens, then variables
 
 
 def test_other_architectures_are_errors():
